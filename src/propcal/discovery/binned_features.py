@@ -144,9 +144,8 @@ class FeatureTable:
     def without(self, reasons: Mapping[str, str]) -> FeatureTable:
         """Leave out some features."""
         keep = [k for k, feature in enumerate(self.features) if feature.name not in reasons]
-        return FeatureTable(
-            tuple(self.features[k] for k in keep), self.codes[keep], {**self.left_out, **reasons}
-        )
+        features = tuple(self.features[k] for k in keep)
+        return FeatureTable(features, self.codes[keep], {**self.left_out, **reasons})
 
     def part(self, rows: IntArray) -> FeatureTable:
         """Only some of the rows."""

@@ -111,13 +111,9 @@ class Space:
         self.conditions = conditions
         recorded = [int(feature.coarse_codes()[-1]) for feature in self.features]
         _, low, high, negated = np.array([condition for own in conditions for condition in own]).T.copy()
-        n_codes, begin = (
-            np.array([*(last + 1 for last in recorded), 1]),
-            np.cumsum([0, *map(len, conditions)]),
-        )
-        self.arrays = Conditions(
-            n_codes, np.array([*recorded, 1]), begin, low, high, negated.astype(np.bool_)
-        )
+        n_codes, begin = np.array([*recorded, 0]) + 1, np.cumsum([0, *map(len, conditions)])
+        ends = (low, high, negated.astype(np.bool_))
+        self.arrays = Conditions(n_codes, np.array([*recorded, 1]), begin, *ends)
 
     def coarse(self, codes: Codes) -> Codes:
         """Coarse codes of rows, with a last row of zeros for everybody."""
@@ -184,9 +180,8 @@ class Data:
     def part(self, rows: IntArray, information: float) -> Data:
         """Some of the rows, with the smallest size in proportion to the information of all of them."""
         sums, codes = self.sums[rows], np.ascontiguousarray(self.codes[:, rows])
-        return Data(
-            self.space, codes, sums, self.smallest * float(sums[:, kernels.VARIANCE].sum()) / information
-        )
+        smallest = self.smallest * float(sums[:, kernels.VARIANCE].sum()) / information
+        return Data(self.space, codes, sums, smallest)
 
     def counted(self, paired: Iterable[int]) -> tuple[Pairs, FloatArray]:
         """Single conditions of all features and pairs of some, with the six sums of every cell."""
@@ -279,10 +274,8 @@ def _extensions(data: Data, boxes: Sequence[Box], kind: int) -> list[tuple[Box, 
     for box, evidence, at in zip(boxes, best, where):
         used = np.zeros(n, dtype=np.bool_)
         used[[c.feature for c in box]] = True
-        rows = data.rows_in(box, coarse=True)
-        kernels.extend(
-            data.coarse[:n], rows, data.sums, used, data.space.arrays, data.smallest, kind, evidence, at
-        )
+        rows, space = data.rows_in(box, coarse=True), data.space.arrays
+        kernels.extend(data.coarse[:n], rows, data.sums, used, space, data.smallest, kind, evidence, at)
     longer = []
     for place in np.argsort(-best.ravel())[: BEAM[kind]]:
         k, feature = divmod(int(place), n)

@@ -255,11 +255,13 @@ def discover(
     choose = None if protected is None else protected.choose
     result = search_rounds(table, people, how, progress or (lambda _: None), choose)
     found: list[FoundGroup] = []
+    taken = [feature.name for feature in table.features]
     for one in result.groups:
-        taken = [*(feature.name for feature in table.features), *(group.name for group in found)]
         found.append(group_found(one, table.features, people, identity, taken))
+        taken.append(found[-1].name)
     weight, events = float(people.weight.sum()), float(people.weight @ people.outcome)
-    searched = {name: value for name, value in asdict(how).items() if name != "max_groups"}
+    settings = {"version": __version__, "people": len(people), "features": len(table.features), **asdict(how)}
+    del settings["max_groups"]
     sets = [np.arange(len(people)), *(one.rows for one in result.groups)]
     return Discovery(
         tuple(found),
@@ -272,12 +274,7 @@ def discover(
             "predicted": float(people.weight @ people.raw) / weight,
         },
         left_out=table.left_out,
-        settings={
-            "version": __version__,
-            "people": len(people),
-            "features": len(table.features),
-            **searched,
-        },
+        settings=settings,
         identity=identity,
         enough=result.chance is not None,
         protection=None if protected is None else measure_repairs(protected, result, people),
@@ -289,5 +286,5 @@ def _protected_names(protect: Sequence[str] | None) -> list[str]:
     if protect is None:
         return []
     if isinstance(protect, str) or not all(isinstance(name, str) for name in protect):
-        raise InputError(Argument("protect") + " must be a list of names of columns", argument="protect")
+        raise InputError(Argument("protect") + " must be a list of names of columns")
     return list(dict.fromkeys(protect))

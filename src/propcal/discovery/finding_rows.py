@@ -119,20 +119,10 @@ class FoundGroup:
         if self.measure != RATIO:
             direction, estimate = "", self.observed / self.predicted_after
             low = high = float("nan")
-        return Claim(
-            "group",
-            self.name,
-            self.name,
-            direction,
-            estimate=estimate,
-            low=low,
-            high=high,
-            test=f"search of all groups, {self.measure}",
-            p_value=self.p_value,
-            people=self.people,
-            events=self.events,
-            predicted=self.predicted_after,
-        )
+        numbers: dict[str, Any] = {"people": self.people, "events": self.events, "p_value": self.p_value}
+        numbers |= {"estimate": estimate, "low": low, "high": high, "predicted": self.predicted_after}
+        test = f"search of all groups, {self.measure}"
+        return Claim("group", self.name, self.name, direction, test=test, **numbers)
 
 
 def directions(positive: bool, kind: str, raw: float, corrected_for: str) -> tuple[str, str]:

@@ -61,20 +61,14 @@ def _checked_names(roles: Mapping[str, Any], features: Any, protect: Sequence[st
     """The names of features and protected columns of `data`."""
     for name, value in roles.items():
         if not isinstance(value, str):
-            raise InputError(
-                f"{name} must be the name of a column of data; got {type(value).__name__}", argument=name
-            )
+            problem = f"{name} must be the name of a column of data; got {type(value).__name__}"
+            raise InputError(problem, argument=name)
     if isinstance(features, str) or not _names(features):
-        raise InputError(
-            Argument("features") + " must be a list of names of columns of data", argument="features"
-        )
+        raise InputError(Argument("features") + " must be a list of names of columns of data")
     for argument, names in (("features", features), ("protect", protect)):
-        own = [name for name, value in roles.items() if value in names]
-        if own:
-            raise InputError(
-                Argument(argument) + f": column {roles[own[0]]!r} is the {ROLES[own[0]]}",
-                next_step="Remove it from " + Argument(argument),
-            )
+        for name in (name for name, value in roles.items() if value in names):
+            taken = Argument(argument) + f": column {roles[name]!r} is the {ROLES[name]}"
+            raise InputError(taken, next_step="Remove it from " + Argument(argument))
     return list(dict.fromkeys([*features, *protect]))
 
 
@@ -112,28 +106,28 @@ def read_people(
     """
     roles = {name: value for name, value in roles.items() if value is not None}
     names = {role: role for role in ROLES} | dict(called or {})
-    score, y = numbers(roles["score"], names["score"]), outcome_numbers(roles["y"], names["y"], positive)
-    sizes, weight, person = {names["score"]: len(score), names["y"]: len(y)}, None, None
+    own = {"score": numbers(roles["score"], names["score"])}
+    own["y"] = outcome_numbers(roles["y"], names["y"], positive)
     if "sample_weight" in roles:
-        weight = numbers(roles["sample_weight"], names["sample_weight"])
-        sizes[names["sample_weight"]] = len(weight)
+        own["sample_weight"] = numbers(roles["sample_weight"], names["sample_weight"])
+    sizes = {names[role]: len(column) for role, column in own.items()}
     check_lengths(sizes | {f"feature {name!r}": n for name, n in rows.lengths.items()})
-    titles = names["score"], names["y"], names["sample_weight"]
-    troubles = check_rows(score, y, weight, titles, drop_missing=drop_missing)
+    titles, weight = (names["score"], names["y"], names["sample_weight"]), own.get("sample_weight")
+    troubles = check_rows(own["score"], own["y"], weight, titles, drop_missing=drop_missing)
+    person = None
     if "cluster" in roles:
-        ids = next(iter(attribute_columns({"cluster": roles["cluster"]}).values()))
-        check_lengths({names["y"]: len(y), names["cluster"]: len(ids)})
+        ids = attribute_columns({"cluster": roles["cluster"]})["cluster"]
+        check_lengths({names["y"]: len(own["y"]), names["cluster"]: len(ids)})
         person = patient_codes(ids, names["cluster"])[1].astype(np.int64)
     if troubles is not None:
         keep = troubles == Trouble.SOUND
-        score, y, rows = score[keep], y[keep], rows.kept(keep)
-        weight = None if weight is None else weight[keep]
+        own, rows = {role: column[keep] for role, column in own.items()}, rows.kept(keep)
         person = None if person is None else np.unique(person[keep], return_inverse=True)[1]
-    outcome = compact_outcomes(y)
+    score, outcome = own["score"], compact_outcomes(own["y"])
     _refuse_unsearchable(score, outcome, names)
-    if weight is None:
-        return People(score, outcome, np.ones(len(outcome)), False, person), rows
+    weight = own.get("sample_weight", np.ones(len(score)))
     survey = weight_kind == "survey" or (weight_kind == "auto" and bool(np.any(weight != np.rint(weight))))
+    survey = survey and "sample_weight" in own
     return People(score, outcome, weight / weight.mean() if survey else weight, survey, person), rows
 
 
@@ -176,14 +170,9 @@ def _without_leaks(table: FeatureTable, people: People) -> FeatureTable:
         if tells_outcome(rows, np.bincount(codes, events).astype(np.float64), rows):
             found[feature.name] = f"it tells the outcome of nearly everybody, which makes it {LEAK}"
     for name, why in found.items():
-        warnings.warn(
-            Message(
-                Argument("features") + f": {name!r} is left out: {why}",
-                next_step="Was it known when the score was computed? If not, remove it",
-            ),
-            UserWarning,
-            stacklevel=3,
-        )
+        problem = Argument("features") + f": {name!r} is left out: {why}"
+        step = "Was it known when the score was computed? If not, remove it"
+        warnings.warn(Message(problem, next_step=step), UserWarning, stacklevel=3)
     return table.without(found)
 
 

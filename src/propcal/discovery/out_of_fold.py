@@ -142,10 +142,8 @@ def with_found(base: Groups, passed: Sequence[str], names: Sequence[str], found:
     """
     clash = [name for name in found if name in (base.where or {})]
     if clash:
-        raise InputError(
-            Argument("where") + f": {clash[0]!r} is also the name of a group that was found",
-            next_step="Rename the condition",
-        )
+        problem = Argument("where") + f": {clash[0]!r} is also the name of a group that was found"
+        raise InputError(problem, next_step="Rename the condition")
     own = [name for name in (passed if base.columns is None else base.columns) if name not in names]
     combined = base.intersections
     if isinstance(combined, (str, int, np.integer)):

@@ -150,11 +150,9 @@ class PointsRows:
 
     def part(self, rows: Any) -> PointsRows:
         """Some of the rows."""
+        log_odds, offset, outcome, weight = self.log_odds, self.offset, self.outcome, self.weight
         return PointsRows(
-            self.log_odds[rows],
-            self.offset[rows],
-            self.outcome[rows],
-            self.weight[rows],
+            *(log_odds[rows], offset[rows], outcome[rows], weight[rows]),
             [codes[rows] for codes in self.groups],
             self.table.part(rows),
             None if self.cluster is None else self.cluster[rows],
@@ -165,33 +163,23 @@ class PointsModel:
     """Everybody's curve, the attributes of groups, and features as terms of one additive model."""
 
     def __init__(self, rows: PointsRows) -> None:
-        self.pieces = [
-            Pieces.of(feature, codes) for feature, codes in zip(rows.table.features, rows.table.codes)
-        ]
-        edges = np.unique(
-            np.quantile(rows.log_odds, np.arange(1, SCORE_RANGES) / SCORE_RANGES, method="lower")
-        )
+        self.pieces = [Pieces.of(*one) for one in zip(rows.table.features, rows.table.codes)]
+        shares = np.arange(1, SCORE_RANGES) / SCORE_RANGES
+        edges = np.unique(np.quantile(rows.log_odds, shares, method="lower"))
         curve = np.searchsorted(edges, rows.log_odds, side="right").astype(np.uint8)
         features = [pieces.place[codes] for pieces, codes in zip(self.pieces, rows.table.codes)]
         self.codes: Codes = np.stack([curve, *rows.groups, *features])
         n_levels = [int(codes.max(initial=0)) + 1 for codes in rows.groups]
         self.curve = Curve(rows.log_odds, rows.weight, curve, len(edges) + 1)
-        self.terms = [
-            self.curve.term,
-            *map(term_of_levels, n_levels),
-            *(pieces.term(codes) for pieces, codes in zip(self.pieces, features)),
-        ]
+        own = [pieces.term(codes) for pieces, codes in zip(self.pieces, features)]
+        self.terms = [self.curve.term, *map(term_of_levels, n_levels), *own]
         self.n_groups = len(n_levels)
         self.sizes = (1, 1 + self.n_groups, len(self.terms))
 
     def rows(self, rows: PointsRows, order: Any = slice(None)) -> AdditiveRows:
         """The rows of the additive model."""
-        return AdditiveRows(
-            np.ascontiguousarray(self.codes[:, order]),
-            rows.offset[order],
-            rows.outcome[order],
-            rows.weight[order],
-        )
+        codes = np.ascontiguousarray(self.codes[:, order])
+        return AdditiveRows(codes, rows.offset[order], rows.outcome[order], rows.weight[order])
 
     def model(self, n_terms: int) -> AdditiveModel:
         """The first so many terms."""
@@ -236,7 +224,7 @@ def cross_validate(rows: PointsRows, *, passes: int = PASSES) -> Gains:
     data = model.rows(rows, order)
     found = [data.likelihood(data.offset)] + [np.empty(len(data)) for _ in model.sizes]
     for low, high in itertools.pairwise(ends):
-        past, new = _without(data, low, high), data.part(slice(low, high))
+        past, new = model.rows(rows, np.r_[order[:low], order[high:]]), data.part(slice(low, high))
         fit: AdditiveFit | None = None
         for held, n_terms in zip(found[1:], model.sizes):
             own = model.model(n_terms)
@@ -259,13 +247,6 @@ def _extended(fit: AdditiveFit | None, model: AdditiveModel) -> AdditiveFit | No
     start.effect[: len(fit.effect)] = fit.effect
     start.variance[: len(fit.variance)] = np.maximum(fit.variance, start.variance[: len(fit.variance)])
     return start
-
-
-def _without(rows: AdditiveRows, low: int, high: int) -> AdditiveRows:
-    keep = np.r_[0:low, high : len(rows)]
-    return AdditiveRows(
-        np.ascontiguousarray(rows.codes[:, keep]), rows.offset[keep], rows.outcome[keep], rows.weight[keep]
-    )
 
 
 def _folds(rows: PointsRows) -> IntArray:

@@ -115,7 +115,6 @@ def _refuse_infinite(columns: Columns) -> None:
         if "float" in str(getattr(column, "type", "")) or "double" in str(getattr(column, "type", "")):
             n = int(np.count_nonzero(np.isinf(floats(column, f"feature {name!r}"))))
             if n:
-                raise InputError(
-                    Argument("features") + f": {n:,} of {len(column):,} values of {name!r} are infinite",
-                    next_step="Make them missing, or use the largest value that can be measured",
-                )
+                problem = Argument("features") + f": {n:,} of {len(column):,} values of {name!r} are infinite"
+                step = "Make them missing, or use the largest value that can be measured"
+                raise InputError(problem, next_step=step)

@@ -57,28 +57,25 @@ class ProtectedGroups:
         for column in protect:
             levels, codes = encode(*distinct(columns[column]))
             if len(levels) > MOST_LEVELS:
-                raise InputError(
-                    f"protect: column {column!r} has {len(levels):,} different values; at most {MOST_LEVELS} "
-                    "can be protected groups",
-                    argument="protect",
-                    next_step="Make a column of fewer groups from it",
-                )
+                problem = f"protect: column {column!r} has {len(levels):,} different values; at most"
+                problem += f" {MOST_LEVELS} can be protected groups"
+                step = "Make a column of fewer groups from it"
+                raise InputError(problem, argument="protect", next_step=step)
             for code, level in enumerate(levels):
                 inside = np.flatnonzero(codes == code)
                 if len(inside) >= FEWEST:
                     names.append(f"{column} not recorded" if level is None else f"{column} {level}")
                     rows.append(inside)
         if len(rows) > MOST_GROUPS:
-            raise InputError(
-                f"protect: the columns have {len(rows)} groups together; at most {MOST_GROUPS} are possible",
-                argument="protect",
+            problem = (
+                f"protect: the columns have {len(rows)} groups together; at most {MOST_GROUPS} are possible"
             )
+            raise InputError(problem, argument="protect")
         return cls(tuple(protect), tuple(names), tuple(rows))
 
     def in_order(self, order: IntArray) -> ProtectedGroups:
         """The groups where the rows have another order."""
-        place = np.empty(len(order), dtype=np.int64)
-        place[order] = np.arange(len(order))
+        place = np.argsort(order)
         return replace(self, rows=tuple(np.sort(place[inside]) for inside in self.rows))
 
     def choose(

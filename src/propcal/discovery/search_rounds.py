@@ -391,10 +391,8 @@ def _refined(
             ]
             evidence, low, high = kernels.best_range(run, *ends, data.smallest, best.kind)
             if evidence > best.evidence and not (low == 0 and high == feature.recorded):
-                moved = Condition(c.feature, int(low), int(high))
-                best = Candidate(
-                    (*best.box[:place], moved, *best.box[place + 1 :]), best.kind, float(evidence)
-                )
+                box = (*best.box[:place], Condition(c.feature, int(low), int(high)), *best.box[place + 1 :])
+                best = Candidate(box, best.kind, float(evidence))
         if best.evidence <= before * (1 + 1e-9):
             break
     return best

@@ -168,6 +168,18 @@ def test_a_store_with_base_models_only_gives_tables_without_rows(tmp_path):
     assert {j.verdict for j in page.judged} == {"cannot be judged yet"}
 
 
+def test_the_page_has_a_column_of_verdicts_for_each_run_beside(tmp_path):
+    path = make_store(tmp_path / "a.sqlite", [trial(1, "LR", Setting(BASE, GROUPINGS[0]))])
+    settings = [Setting(PMC, GROUPINGS[0], 0.1, 0.05, 0.1)]
+    about = {"cohort": "generated", "rows": 1000, "surrogate": "strong"}
+    other = make_store(
+        tmp_path / "b.sqlite", [trial(1, "LR", s, train_pmc_loss=0.05) for s in settings], (), about
+    )
+    page = Reproduction(Evidence.from_store(path), others=[Evidence.from_store(other)]).markdown()
+    assert "| each trial's own rule | in strong visits, printed |" in page
+    assert "| PMCBoost reaches alpha-PMC | ? | ? | ? | ✓ |" in page
+
+
 def test_markdown_tables_have_as_many_cells_as_headings(made):
     for one in made.values():
         lines = [line for line in one.markdown().splitlines() if line.startswith("|")]

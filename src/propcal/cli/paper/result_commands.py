@@ -284,11 +284,9 @@ def benefit(
     """
     from propcal.paper.benefit import PICTURES, benefit_figures, benefit_page, outcome_names
 
-    for store in stores:
-        refuse_special(store)
-    real = [store.resolve() for store in stores]
     for i, store in enumerate(stores):
-        if real[i] in real[:i]:
+        refuse_special(store)
+        if store.resolve() in [before.resolve() for before in stores[:i]]:
             raise refused("store_twice", store=store)
     found = [_read(store) for store in stores]
     named = dict(zip(outcome_names(name or [], found), found))

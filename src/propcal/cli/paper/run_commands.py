@@ -101,8 +101,7 @@ def all_(
 
       propcal paper all --mimic-iv mimiciv/1.0 --mimic-iv-ed mimic-iv-ed/1.0 -o paper
     """
-    from propcal.cli.paper.result_commands import cohort as make_cohort
-    from propcal.cli.paper.result_commands import reproduction
+    from propcal.cli.paper import result_commands as make
     from propcal.paper.experiment import Experiment
     from propcal.paper.mimic_cohort import RULES
 
@@ -111,14 +110,15 @@ def all_(
         for rule in RULES:
             visits = output / f"cohort-{rule}.parquet"
             if not visits.exists():
-                make_cohort(folders, visits, rule)
+                make.cohort(folders, visits, rule)
             for setup in SETUPS:
                 store = output / f"{rule}-{setup}.sqlite"
                 page = store.with_suffix("") / "reproduction.md"
                 echo(f"\nCohort by the rule {rule}, set-up {setup}")
                 how: Any = {"models": models.split(","), "setup": setup, "split": split}
                 _run_experiment(Experiment(store, visits, shuffles, **how), jobs, None)
-                reproduction(store, page, page.parent / "images", page.parent / "tables", visits, force=True)
+                beside = page.parent / "images", page.parent / "tables"
+                make.reproduction(store, page, *beside, visits, force=True)
 
 
 def experiment(
@@ -234,6 +234,5 @@ def _begin(experiment: Experiment, left: int) -> str:
     parts = [plural(experiment.trials, "shuffle"), models, plural(len(experiment.settings), "setting")]
     rows = f"{len(experiment.visits.frame):,} {plan.columns.unit} ({experiment.store.about['cohort']})"
     what = f"{n:,} trials: {' x '.join(parts)}, on {rows}.\nSet-up {plan.setup.name}: {plan.setup.in_words()}"
-    if not left:
-        return f"{what}\nAll are in {experiment.path} already."
-    return f"{what}\n{n - left:,} are in {experiment.path} already, {left:,} are to be run."
+    some = f"{n - left:,} are in {experiment.path} already, {left:,} are to be run."
+    return f"{what}\n{some if left else f'All are in {experiment.path} already.'}"

@@ -10,15 +10,13 @@ from propcal.paper.claims import (
     CLAIMS,
     CONTRADICTED,
     DIFFERS,
-    NOT_SETTLED,
-    NOT_YET,
     UNDECIDED,
     VACUOUS,
     Judgement,
     claims_table,
     judge_all,
 )
-from propcal.paper.predicates import Case, about, all_hold
+from propcal.paper.predicates import NOT_SETTLED, NOT_YET, Case, about, all_hold
 from propcal.paper.results import over_alpha, percent_change
 from propcal.paper.settings import ALPHAS, BASE, MC, MC_FOR_PMC, PMC, Setting, setup_of
 from propcal.paper.trial_store import LOSSES, Evidence

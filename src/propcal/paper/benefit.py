@@ -258,6 +258,7 @@ def benefit_page(stores: Mapping[str, Evidence], about: str, images: str) -> str
     return "\n".join([*first, outcomes, tally, change, drawn, ratios, changes])
 
 
+Panels = Mapping[str, Mapping[str, pd.DataFrame]]
 PICTURES = ("benefit", "observed_to_expected")
 DRAWN = ((BASE, np.nan), (MC, ALPHA), (PMC, ALPHA), (PMC, FINE_ALPHA), (OURS, np.nan))
 BEFORE, MC_NAME, PMC_NAME, FINE, OURS_NAME = (method_name(*pair) for pair in DRAWN)
@@ -281,7 +282,7 @@ def _draw_changes(stores: Mapping[str, Evidence]) -> Any:
     """A row of panels for each outcome, a column for each measure; points are changes of the error."""
     found = {name: benefit(evidence) for name, evidence in stores.items()}
     places = list(dict.fromkeys(pair for f in found.values() for pair in zip(f["groups"], f["model"])))
-    panels: dict[str, dict[str, pd.DataFrame]] = {}
+    panels = {}
     for outcome, frame in found.items():
         row = map(places.index, zip(frame["groups"], frame["model"]))
         placed = frame.assign(value=frame["change"], place=[*row])
@@ -298,24 +299,16 @@ def _draw_ratios(stores: Mapping[str, Evidence], model: str) -> Any:
     for outcome, evidence in stores.items():
         frame = observed_to_expected(evidence)
         last = evidence.grouping_names[-1]
-        found[short(outcome)] = frame[(frame["model"] == model) & (frame["groups"] == last)]
+        frame = frame[(frame["model"] == model) & (frame["groups"] == last)]
+        found[short(outcome)] = frame.assign(value=frame["ratio"])
     groups = sorted({group for frame in found.values() for group in frame["group_name"]})
-    panels = {
-        outcome: frame.assign(value=frame["ratio"], place=frame["group_name"].map(groups.index))
-        for outcome, frame in found.items()
-    }
+    panels = {name: f.assign(place=f["group_name"].map(groups.index)) for name, f in found.items()}
     words = labels([subgroup(group, [*first.attributes.values()][-1]) for group in groups], 48, 2)
     shown = (BEFORE, MC_NAME, PMC_NAME, OURS_NAME)
     return _points({"": panels}, shown, words, 1, "O/E ratio\n← predicts too high   too low →")
 
 
-def _points(
-    panels: Mapping[str, Mapping[str, pd.DataFrame]],
-    wanted: Sequence[str],
-    words: Sequence[str],
-    middle: float,
-    xlabel: str,
-) -> Any:
+def _points(panels: Panels, wanted: Sequence[str], words: list[str], middle: float, xlabel: str) -> Any:
     """Rows of panels by their labels, with a point and an interval for each `place` (row) and method."""
     frames = [frame for row in panels.values() for frame in row.values()]
     there = {name for frame in frames for name in frame["name"]}

@@ -14,24 +14,14 @@ import pandas as pd
 from propcal.core.grid import IntArray
 from propcal.numbers import listed, plural
 from propcal.paper import predicates
-from propcal.paper.predicates import NOT_ASKED, NOT_SETTLED, NOT_YET, Case, NoVerdictError
+from propcal.paper.predicates import NOT_SETTLED, Case, NoVerdictError
 from propcal.paper.settings import BASE, MC, MODELS, PMC, RULES, toml_file
 from propcal.paper.tables import Table, table_of
 from propcal.paper.trial_store import Evidence
 
 AGREES, DIFFERS, UNDECIDED, VACUOUS = "agrees", "differs", "undecided", "vacuous"
 CONTRADICTED = "the paper contradicts itself"
-# The verdicts of one claim, and of several.
-VERDICTS = {
-    AGREES: ("{} agrees", "{} agree"),
-    DIFFERS: ("{} differs", "{} differ"),
-    UNDECIDED: ("{} is undecided", "{} are undecided"),
-    VACUOUS: ("{} is vacuous", "{} are vacuous"),
-    CONTRADICTED: ("on {} the paper contradicts itself",) * 2,
-    NOT_SETTLED: ("{} cannot be settled without MIMIC",) * 2,
-    NOT_ASKED: ("{} cannot be asked here",) * 2,
-    NOT_YET: ("{} cannot be judged yet",) * 2,
-}
+VERDICTS: dict[str, list[str]] = toml_file("words.toml")["verdicts"]  # of one claim, and of several
 SURE = 0.9  # the share of resamples that must agree, or differ, for a verdict
 N_DRAWS = 200
 HOW: str = toml_file("words.toml")["claims"]["how"].format(n_draws=N_DRAWS, sure=100 * SURE)

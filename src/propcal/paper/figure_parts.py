@@ -45,11 +45,9 @@ class PaperFigure:
     data: Mapping[str, pd.DataFrame]
 
 
-def words_of(name: str) -> dict[str, str]:
+def words_of(name: str) -> Any:
     """The title of a figure, its note, and why it may be missing."""
-    figures = toml_file("words.toml")["figures"]
-    words: dict[str, str] = figures["over_alpha" if name.endswith("over_alpha") else name]
-    return words
+    return toml_file("words.toml")["figures"]["over_alpha" if name.endswith("over_alpha") else name]
 
 
 def new_figure(width: float, height: float) -> Any:

@@ -194,25 +194,19 @@ def _annotate(ax: Any, rows: pd.DataFrame, method: str) -> None:
         ax.plot(lowest["x"].iloc[-1:], lowest[UPDATES].iloc[-1:], **ring)
 
 
-MEASURES = {
-    "pmc_loss": "change of PMC loss, %",
-    "log_loss": "change of log loss, × 10,000",
-    "small_groups": "|O/E − 1| of small groups, %",
-}
-
-
 def draw_cells(evidence: Evidence) -> PaperFigure:
     """Alpha by the smallest cell: a row of panels for each method, a line for each size of a cell."""
     found, model = cells(evidence), "RF" if "RF" in evidence.models else evidence.models[0]
     rows, base = found[found["model"] == model], found[found["method"] == BASE].set_index("model")["median"]
     methods = [m for m in (MC, PMC, OURS) if m in {*rows["method"]}]
     figure = parts.new_figure(PAGE, 0.9 + 1.75 * len(methods))
-    panels = figure.subplots(len(methods), len(MEASURES), sharex=True, sharey="col", squeeze=False)
+    measures = parts.words_of("cells")["measures"]
+    panels = figure.subplots(len(methods), len(measures), sharex=True, sharey="col", squeeze=False)
     sizes = [float("nan"), *sorted(rows["min_share"].dropna().unique())]
     names = ["smallest cell as printed", *(f"{100 * size:g} %" for size in sizes[1:])]
     looks = [{"color": c, "ls": ls, "marker": "o", "ms": 3} for c, ls in zip(COLORS, STYLES)]
     for method, row in zip(methods, panels):
-        for ax, (metric, label) in zip(row, MEASURES.items()):
+        for ax, (metric, label) in zip(row, measures.items()):
             part = rows[(rows["method"] == method) & (rows["metric"] == metric)]
             for size, look in zip(sizes, looks):
                 same = part["min_share"].isna() if size != size else part["min_share"] == size
@@ -221,7 +215,7 @@ def draw_cells(evidence: Evidence) -> PaperFigure:
             ax.axhline(base[model] if metric == "small_groups" else 0.0, color="0.4", lw=0.8)
             parts.alpha_axis(ax, rows["alpha"])
             ax.set_title(label if method == methods[0] else "", fontsize=SMALL)
-            name = parts.NAMES.get(method, method) if metric == next(iter(MEASURES)) else ""
+            name = parts.NAMES.get(method, method) if ax is row[0] else ""
             tidy(ax, xlabel="α" if method == methods[-1] else "", ylabel=name)
             if metric == "log_loss":
                 ax.set_yscale("symlog", linthresh=10)
@@ -231,12 +225,7 @@ def draw_cells(evidence: Evidence) -> PaperFigure:
 
 
 def finished(
-    name: str,
-    figure: Any,
-    entries: list[Any],
-    data: dict[str, pd.DataFrame],
-    evidence: Evidence,
-    **known: Any,
+    name: str, figure: Any, entries: list[Any], data: dict[str, Any], evidence: Evidence, **known: Any
 ) -> PaperFigure:
     """A figure with its legend, and with its title and note of words.toml."""
     words = parts.words_of(name)
@@ -246,10 +235,8 @@ def finished(
     return PaperFigure(name, words["title"].format(**known), figure, data)
 
 
-PICTURES = [
-    *("comparison", "calibration_curves", "convergence"),
-    *(f"{column.removeprefix('n_')}_over_alpha" for column in DRAWN),
-]
+PICTURES = ["comparison", "calibration_curves", "convergence"]
+PICTURES += [f"{column.removeprefix('n_')}_over_alpha" for column in DRAWN]
 TABLES = (*PICTURES, "cells", "comparison_tests", "calibration_curves_groups")
 
 

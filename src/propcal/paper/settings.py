@@ -223,8 +223,8 @@ class Setup:
         object.__setattr__(self, "readings", tuple(self.readings))
         check_number("kept_apart", self.kept_apart, at_least=0, at_most=0.9)
         check_number("eta", self.eta, above=0, at_most=2)
-        for name, choices in _CHOICES.items():
-            check_choice(name, getattr(self, name), choices)
+        for name, choices in {"rule": RULES, **DATA["choices"]}.items():
+            check_choice(name, getattr(self, name), tuple(choices))
         for reading in self.readings:
             check_choice("readings", reading, tuple(READINGS))
 
@@ -245,13 +245,6 @@ class Setup:
         return f"{whose}; an update closes {step}{frozen}; the first verdict is by {RULES[self.rule]}."
 
 
-_CHOICES: dict[str, tuple[str, ...]] = {
-    "rule": tuple(RULES),
-    "bins": ("moving", "frozen"),
-    "intersections": ("all", "single and full"),
-    "dc_pairs": ("all", "neighbours"),
-    "encoding": ("levels", "codes"),
-}
 SETUPS: dict[str, dict[str, Any]] = DATA["setups"]
 SURROGATES: dict[str, dict[str, float]] = DATA["surrogates"]
 

@@ -1,17 +1,31 @@
 """The command line is generated from records: one field is one option, with its help, flag and text."""
 
-from dataclasses import dataclass
+import inspect
+from dataclasses import dataclass, fields
 from typing import Annotated
 
 import pytest
 import typer
 from typer.testing import CliRunner
 
+import propcal
 from propcal.cli import app
 from propcal.cli.options import OFFERED, Only, Without, add_command, words
 from propcal.errors import Argument
 from propcal.identity import Identity
-from propcal.options import DATA, AuditRule, Given, Reading, Roles, given
+from propcal.options import (
+    DATA,
+    AuditOptions,
+    AuditRule,
+    Given,
+    LossOptions,
+    LossRule,
+    Reading,
+    Roles,
+    argument_of,
+    given,
+    spelled_out,
+)
 
 COMMANDS = {command.name: command for command in typer.main.get_command(app).commands.values()}
 ROLES = Roles(
@@ -86,6 +100,27 @@ def test_only_options_that_a_command_has_are_typed_for_it():
 def test_given_options_have_the_names_of_the_library():
     assert given(NAMES) == {"score_name": "Sepsis risk", "unit": "patients", "labels": NAMES.labels}
     assert given(Roles(), Given(AuditRule, min_events=0)) == {"min_events": 0}
+
+
+def test_editors_and_type_checkers_know_the_arguments_of_an_audit():
+    names = [argument_of(f) for record in (AuditRule, Identity) for f in fields(record)]
+    assert set(AuditOptions.__annotations__) == set(names)
+    assert set(LossOptions.__annotations__) == {f.name for f in fields(LossRule)}
+    for function, own in ((propcal.audit, 7), (propcal.compare, 6), (propcal.pmc_loss, 4)):
+        known = list(inspect.signature(function).parameters)[own:]
+        assert known == (names if own > 4 else [f.name for f in fields(LossRule)])
+        assert all(name in function.__doc__ for name in known) or function is not propcal.audit
+    with pytest.raises(TypeError, match=r"audit\(\) got an unexpected keyword argument 'alfa'"):
+        propcal.audit([0, 1], [0.1, 0.2], alfa=0.1)
+
+
+def test_what_a_docstring_leaves_out_is_described_by_the_record():
+    def read(files, **settings):
+        pass
+
+    read.__doc__ = "Read.\n\n    Parameters\n    ----------\n    files : list\n\n    Returns\n    -------\n"
+    spelled_out(Reading)(read)
+    assert "resolution : float | None, default=None\n        Round scores to this grid" in read.__doc__
 
 
 def test_a_new_option_is_one_field():

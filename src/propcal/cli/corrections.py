@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from propcal.scoring.scorer import ScoringSummary
 
 GROUPING = ("intersections", "missing", "gamma")  # an audit of the correction has the same groups
-METHODS = {name.lower(): key for key, name in reversed(criterion.METHODS.items())}
+METHODS = {criterion.METHODS[key].lower(): key for key in dict.fromkeys(["pmc", *criterion.METHODS])}
 AIMS = f"Limit {', or '.join(f'{criterion.AIMS[key]} ({name})' for name, key in METHODS.items())}."
 Method: Any = str if TYPE_CHECKING else Literal[tuple(METHODS)]
 

@@ -19,6 +19,7 @@ from propcal.auditing import names as finding
 from propcal.auditing.names import LOSSES
 from propcal.cli.log import say
 from propcal.cli.texts import share, unlike
+from propcal.core.criterion import CRITERIA
 from propcal.errors import InputError
 from propcal.numbers import Limit
 from propcal.options import OUTPUT
@@ -27,10 +28,14 @@ if TYPE_CHECKING:
     from propcal import Atoms, Correction
 
 COMPARE = {">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le}
-NAMES = (*LOSSES, *(f"{loss}.low" for loss in LOSSES), "mc_rms", "pmc_rms", "oe", "unseen")
+# numbers of an audit that a condition limits: a table, and a column in the row of a loss
+NUMBERS = {loss: ("losses", loss, "value") for loss in LOSSES}
+NUMBERS |= {f"{loss}.low": ("losses", loss, "low") for loss in LOSSES}
+NUMBERS |= {f"{loss}_rms": ("debiased", loss, "rms") for loss in CRITERIA}
+NAMES = (*NUMBERS, "oe", "unseen")
 WORDS = ("verdict", "same-people")  # conditions without a number
 OF_CORRECTION = ("same-people", "unseen")
-ABOUT_GROUPS = ("verdict", "within", *NAMES[:-2])
+ABOUT_GROUPS = ("verdict", "within", *NUMBERS)
 _FORM = re.compile(r"\s*([a-zA-Z_.-]+)\s*(?:\[(.*)\])?\s*(>=|<=|>|<|)\s*([-+0-9.eE]+\s*%?|)\s*")
 
 
@@ -83,10 +88,8 @@ class Gate:
             place = {name: i for i, name in enumerate(audit.settings["attributes"])}
             group = Group(tuple(sorted(self.group, key=lambda pair: place.get(pair[0], len(place)))))
             return _number(audit.groups.set_index("group")["observed_expected"].get(group.name, math.nan))
-        loss = self.name.removesuffix("_rms").removesuffix(".low")
-        if self.name.endswith("_rms"):
-            return float(audit.debiased.loc[loss, "rms"])
-        return _number(audit.losses.loc[loss, "low" if self.name.endswith(".low") else "value"])
+        table, loss, column = NUMBERS[self.name]
+        return _number(getattr(audit, table).loc[loss, column])
 
 
 @dataclass(frozen=True)
@@ -123,29 +126,37 @@ def read_gates(options: Gates, correction: Any, within: float | None) -> list[Ga
 
 def _gate(text: str) -> Gate:
     parts = _FORM.fullmatch(text)
-    name = parts[1].lower() if parts else ""  # the screen says PMC
-    if parts is None or (name not in (*WORDS, "within") and (not parts[3] or not parts[4])):
+    # the screen says PMC
+    name, group, compare, number = (parts[1].lower(), *parts.groups()[1:]) if parts else ("", None, "", "")
+    if not name or (name not in (*WORDS, "within") and not (compare and number)):
         raise unlike("--fail-on", repr(text), '"pmc > 0.2", or the word verdict')
-    if name == "within" and (parts[2] or parts[3] or not parts[4]):
+    if name == "within" and (group or compare or not number):
         raise unlike("--fail-on", repr(text), '"within 20%", the word and a share')
-    if name in WORDS:
-        if parts[2] or parts[3] or parts[4]:
-            raise InputError(f"--fail-on {text!r}: use the word {name} alone")
-        return Gate(name)
-    if name not in (*NAMES, "within"):
-        known = ", ".join((*NAMES, "within", *WORDS))
-        raise InputError(f"--fail-on {text!r}: {name!r} is unknown; use one of {known}")
-    if parts[2] is not None and name != "oe":
-        raise InputError(f"--fail-on {text!r}: only oe[...] can be asked of a group")
-    limit, compare = share(parts[4] or "nan", f"--fail-on {text!r}:"), parts[3]
-    most = 1.0 if name in ("within", "unseen") or name.startswith("mc") else math.inf
-    possible = 0 < limit < most if name == "within" else limit <= most if compare == ">=" else limit < most
+    problem, step = "", None
+    if name in WORDS and (group or compare or number):
+        problem = f"use the word {name} alone"
+    elif name not in (*NAMES, "within", *WORDS):
+        problem = f"{name!r} is unknown; use one of {', '.join((*NAMES, 'within', *WORDS))}"
+    elif group is not None and name != "oe":
+        problem = "only oe[...] can be asked of a group"
+    limit = math.nan
+    if not problem and number:
+        limit, step = share(number, f"--fail-on {text!r}:"), "Choose another limit"
+        if not math.isfinite(limit):
+            problem = "the limit is not a finite number"
+        elif not _possible(name, compare, limit):
+            problem = "this can never hold"
+    if problem:
+        raise InputError(f"--fail-on {text!r}: {problem}", next_step=step)
+    return Gate(name, compare, limit, _group(group, text) if group else ())
+
+
+def _possible(name: str, compare: str, limit: float) -> bool:
+    """Whether a number of this name can ever be so."""
     if compare.startswith("<"):
-        possible = limit >= 0 if compare == "<=" else limit > 0
-    if not (math.isfinite(limit) and possible):
-        why = "this can never hold" if math.isfinite(limit) else "the limit is not a finite number"
-        raise InputError(f"--fail-on {text!r}: {why}", next_step="Choose another limit")
-    return Gate(name, compare, limit, _group(parts[2], text) if parts[2] else ())
+        return limit >= 0 if compare == "<=" else limit > 0
+    most = 1.0 if name in ("within", "unseen") or name.startswith("mc") else math.inf
+    return 0 < limit < most if name == "within" else limit <= most if compare == ">=" else limit < most
 
 
 def _group(text: str, condition: str) -> tuple[tuple[str, str | None], ...]:

@@ -3,6 +3,8 @@
 import ast
 import copy
 import pickle
+import re
+import tomllib
 import warnings
 from itertools import chain
 
@@ -25,6 +27,7 @@ from propcal.errors import (
     PropcalError,
     Text,
     UnseenError,
+    refused,
 )
 
 SOURCES = sorted((ROOT / "src" / "propcal").rglob("*.py"))
@@ -279,3 +282,25 @@ def test_mentions_are_joined_to_text_and_never_lost_in_it():
 def test_no_front_end_rewrites_the_messages_of_the_library():
     assert not [path for path in SOURCES if "in_flags" in path.read_text()]
     assert isinstance("of " + Text("a text") + " with " + Argument("alpha"), Text)
+
+
+def test_every_error_of_the_table_is_used_and_can_be_told():
+    table = tomllib.loads((ROOT / "src" / "propcal" / "errors.toml").read_text())
+    sources = [path.read_text() for path in (ROOT / "src" / "propcal").rglob("*.py")]
+    used = [re.findall(r'refused\(\s*"([^"]+)"', text) for text in sources if "import" in text]
+    assert set(table) <= {key for keys in used for key in keys} | {
+        "folder created meanwhile",
+        "created meanwhile",
+    }
+    for key, entry in table.items():
+        values = {name: 1 for text in entry.values() for name in re.findall(r"{(\w+)", text)}
+        error = refused(key, **values)
+        assert "{" not in error.message.replace('{"sex": {"F"', "")
+        assert "@" not in error.message
+
+
+def test_errors_of_the_table_are_written_in_the_way_of_the_reader():
+    error = refused("reversed", auroc=0.3)
+    assert "use 1 - score, or allow_reversed=True if it is meant" in str(error)
+    assert "(--positive)" in error.render(as_flag)
+    assert "or --allow-reversed if it is meant" in error.render(as_flag)

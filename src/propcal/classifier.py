@@ -28,7 +28,7 @@ from propcal.core.grid import FloatArray
 from propcal.core.groups.collection import Labels
 from propcal.data.frames import columns_of_x
 from propcal.data.rows_to_atoms import wanted_columns
-from propcal.errors import Argument, InputError, Message
+from propcal.errors import InputError, Message, refused
 from propcal.estimators import MCBoost, PMCBoost
 
 # in scikit-learn's words
@@ -160,12 +160,8 @@ class MulticalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
     def _check_classes(self, model: Any) -> None:
         """Refuse a frozen model whose classes differ from those of y."""
         if not np.array_equal(model.classes_, self.classes_):
-            raise InputError(
-                f"y has the classes {self.classes_.tolist()}, but the frozen model was trained with "
-                f"{np.asarray(model.classes_).tolist()}",
-                argument="y",
-                next_step="Use the same labels in y",
-            )
+            own, known = (np.asarray(classes).tolist() for classes in (self.classes_, model.classes_))
+            raise refused("other classes", own=own, known=known)
 
     @property
     def correction_(self) -> Correction:
@@ -223,11 +219,7 @@ class MulticalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         elif labels.dtype.kind == "O":
             missing = sum(label is None or label != label for label in labels)
             if missing:
-                raise InputError(
-                    f"y is missing for {missing:,} of {len(labels):,} rows",
-                    argument="y",
-                    next_step="Exclude these rows, or find out why the outcome is missing",
-                )
+                raise refused("y missing", missing=missing, rows=len(labels))
         self.classes_ = np.unique(labels)
         if len(self.classes_) > 2:
             check_classification_targets(y)
@@ -241,11 +233,7 @@ class MulticalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         for method in ("predict_proba", "decision_function"):
             if hasattr(self.estimator, method):
                 return method
-        raise InputError(
-            f"estimator: {type(self.estimator).__name__} gives no scores; "
-            "it needs a method predict_proba or decision_function",
-            argument="estimator",
-        )
+        raise refused("no scores", kind=type(self.estimator).__name__)
 
     def _column_names(self) -> list[Any] | None:
         """The columns of X that define the groups, from the constructor or from the calibrator's `groups`."""
@@ -271,19 +259,10 @@ class MulticalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         """The data that define the groups: those passed, or columns of X."""
         if passed is not None:
             if self.sensitive_features is not None:
-                raise InputError(
-                    "sensitive_features is given twice: as columns of X in the constructor, and as data here",
-                    argument="sensitive_features",
-                    next_step="Remove one of them",
-                )
+                raise refused("features twice")
             return passed
         if self._names is None and getattr(self.calibrator, "groups", None) is not None:
-            raise InputError(
-                Argument("groups")
-                + ": name the columns of X that define groups, either by "
-                + Argument("groups", written="Groups(columns=[...])")
-                + " (an empty list if there are only cuts and conditions) or by sensitive_features=[...]"
-            )
+            raise refused("groups without columns")
         return None if self._names is None else columns_of_x(X, self._names)
 
     def _folds(self, X: Any, y: Any, outcome: Any, split: dict[str, Any]) -> list[tuple[Any, Any]]:
@@ -296,21 +275,13 @@ class MulticalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
             raise InputError("cv gives no splits", argument="cv")
         tested = np.bincount(np.concatenate([test for _, test in folds]), minlength=len(y))
         if not np.all(tested == 1):
-            raise InputError(
-                f"cv must put each row into exactly one test fold; {np.count_nonzero(tested == 0):,} rows "
-                f"are in none and {np.count_nonzero(tested > 1):,} in several",
-                argument="cv",
-                next_step="Use a splitter such as KFold or StratifiedKFold",
-            )
+            never, often = np.count_nonzero(tested == 0), np.count_nonzero(tested > 1)
+            raise refused("not in one fold", never=never, often=often)
         groups = split.get("groups")
         for number, (train, test) in enumerate(folds, start=1):
             trained = outcome[train]
             if trained.min() == trained.max():
-                raise InputError(
-                    f"cv: fold {number} has only one class among its {len(train):,} training rows",
-                    argument="cv",
-                    next_step="Use fewer folds or StratifiedKFold",
-                )
+                raise refused("one class in a fold", number=number, rows=len(train))
             tests = np.zeros(len(y), dtype=np.bool_)
             tests[test] = True
             if tests[train].any():
@@ -318,11 +289,7 @@ class MulticalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
             if groups is not None:
                 both = np.intersect1d(np.asarray(groups)[train], np.asarray(groups)[test]).size
                 if both:
-                    raise InputError(
-                        f"cv: in fold {number}, {both:,} of the `groups` are in both training and test rows",
-                        argument="cv",
-                        next_step="Use GroupKFold, which keeps them apart",
-                    )
+                    raise refused("groups in both", number=number, both=both)
         return folds
 
     def _route(self, sample_weight: Any, params: dict[str, Any]) -> Bunch:

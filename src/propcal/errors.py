@@ -7,8 +7,10 @@ text with ``+``, never inside an f-string, where they would turn into plain text
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Self
 
 from propcal.plain_text import plain
@@ -195,3 +197,30 @@ class UnknownLevelWarning(UserWarning):
 
 class FileFormatError(PropcalError):
     """A file cannot be used: it is truncated, edited, in another format or from a newer version."""
+
+
+@cache
+def _texts() -> dict[str, dict[str, str]]:
+    import tomllib  # only if there is an error
+    from importlib.resources import files
+
+    return tomllib.loads((files("propcal") / "errors.toml").read_text(encoding="utf-8"))
+
+
+def refused(key: str, kind: type[PropcalError] = InputError, /, **known: Any) -> PropcalError:
+    """An error of errors.toml, filled with what is `known`; "@rows" mentions the argument rows there.
+
+    >>> refused("features without curve").argument
+    'features'
+    """
+    filled = {name: _filled(text, known) for name, text in _texts()[key].items()}
+    return kind(filled.pop("says"), **filled)
+
+
+def _filled(text: str, known: Mapping[str, Any]) -> Text:
+    """A text with values and mentions of arguments: ``@name``, ``@name=value`` or ``@name<written>``."""
+    first, *mentions = re.split(r"@(\w+|{\w+})(?:=([\w*-]+))?(?:<(.*?)>)?", text)
+    parts: list[str | Argument] = [first.format(**known)]
+    for name, value, written, after in zip(*(mentions[i::4] for i in range(4))):
+        parts += [Argument(name.format(**known), value, written or ""), after.format(**known)]
+    return Text(*parts)

@@ -45,7 +45,7 @@ from propcal.data.frames import attribute_columns
 from propcal.data.rows_to_atoms import checked_rows, wanted_columns, warn_of_unused_ids
 from propcal.discovery.out_of_fold import confirmed_groups, weakened, with_found
 from propcal.discovery.points_of_rows import LearnedPoints, learn_points, without_features
-from propcal.errors import Argument, InputError, Message
+from propcal.errors import Argument, InputError, Message, refused
 from propcal.identity import Identity
 from propcal.numbers import plural
 from propcal.options import Seed
@@ -244,22 +244,11 @@ class Boost(BaseEstimator):
         `labels` are as for `fit`.
         """
         if not isinstance(atoms, Atoms):
-            raise InputError(
-                f"atoms must be Atoms, such as those of Atoms.from_frame; got {type(atoms).__name__}",
-                argument="atoms",
-            )
+            raise refused("not atoms", kind=type(atoms).__name__)
         if self.features is not None:
-            raise InputError(
-                "features: atoms do not hold the columns of each person",
-                argument="features",
-                next_step="Use fit with the rows",
-            )
+            raise refused("features of atoms")
         if self.discover is not None:
-            raise InputError(
-                "discover: atoms do not hold the columns to search",
-                argument="discover",
-                next_step="Use fit, or find groups with propcal.discover and pass groups=found.groups",
-            )
+            raise refused("discover in atoms")
         called = Identity(unit=unit, labels=labels or {})
         return self._fit(atoms, self.settings(), {"score": score, "outcome": outcome}, called)
 
@@ -278,18 +267,10 @@ class Boost(BaseEstimator):
     def _refuse_roles(self, features: Sequence[str], names: Mapping[str, str]) -> None:
         """Refuse features beside a fit without a curve, and a feature that is the score or the outcome."""
         if self.start != "smooth":
-            raise InputError(
-                Argument("features") + " need a smooth curve beside them",
-                argument="features",
-                next_step="Set " + Argument("start", "smooth"),
-            )
+            raise refused("features without curve")
         for role, title in (("score", "score"), ("y", "outcome")):
             if names.get(role) in features:
-                raise InputError(
-                    Argument("features") + f": column {names[role]!r} is the {title}",
-                    argument="features",
-                    next_step="Remove it from " + Argument("features"),
-                )
+                raise refused("feature is role", column=names[role], title=title)
 
     def _criterion(self) -> Criterion:
         """The criterion for how large a gap may be."""
@@ -476,15 +457,7 @@ def _refuse_reversed(atoms: Atoms) -> None:
         return
     area = reversed_ranking(Sample.of(atoms).cells)  # near enough, and much faster than by single scores
     if area is not None:
-        raise InputError(
-            f"score: it ranks people the wrong way round (AUROC {area.value:.2f})",
-            argument="score",
-            next_step="Check that the right value of the outcome means the event ("
-            + Argument("positive")
-            + "). If it does, the score is probably a survival probability; use 1 - score, or "
-            + Argument("allow_reversed", written="allow_reversed=True")
-            + " if it is meant",
-        )
+        raise refused("reversed", auroc=area.value)
 
 
 class PMCBoost(Boost):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from propcal.errors import Argument, InputError
+from propcal.errors import refused
 from propcal.numbers import IN_SENTENCE
 from propcal.options import Panel
 from propcal.plain_text import plain
@@ -60,9 +60,7 @@ class Identity:
             text = getattr(self, name)
             if not isinstance(text, str) or len(text) > LONGEST:
                 given = f"{name}_name" if name in ("score", "outcome") else name
-                raise InputError(
-                    Argument(given) + f" must be a text of at most {LONGEST} letters", argument=given
-                )
+                raise refused("long text", given=given, most=LONGEST)
             object.__setattr__(self, name, plain(text).strip())
         object.__setattr__(self, "labels", _checked_labels({} if self.labels is None else self.labels))
 
@@ -117,10 +115,7 @@ def one_of(unit: str) -> str:
 
 def _checked_labels(labels: Any) -> dict[str, dict[str, str]]:
     if not isinstance(labels, Mapping) or not all(isinstance(own, Mapping) for own in labels.values()):
-        raise InputError(
-            Argument("labels") + ' must be a dict of dicts, such as {"sex": {"F": "women", "M": "men"}}',
-            argument="labels",
-        )
+        raise refused("labels")
     return {
         str(attribute): {"" if level is None else str(level): plain(text) for level, text in own.items()}
         for attribute, own in labels.items()

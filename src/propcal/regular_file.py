@@ -7,7 +7,7 @@ from errno import ELOOP
 from os import PathLike
 from pathlib import Path
 
-from propcal.errors import InputError
+from propcal.errors import InputError, refused
 
 
 def refuse_special(path: str | PathLike[str]) -> None:
@@ -17,9 +17,7 @@ def refuse_special(path: str | PathLike[str]) -> None:
     if found.is_dir():
         raise InputError(f"{path} is a folder", next_step="Name a file in it")
     if found.exists() and not found.is_file():
-        raise InputError(
-            f"{path} is a pipe or a device, not a file", next_step="Save its content to a file first"
-        )
+        raise refused("pipe", path=path)
 
 
 def refuse_circular(path: str | PathLike[str]) -> None:
@@ -28,7 +26,4 @@ def refuse_circular(path: str | PathLike[str]) -> None:
         os.stat(path)
     except OSError as error:
         if error.errno == ELOOP:
-            raise InputError(
-                f"{path} leads to a symbolic link that points back to itself",
-                next_step="Name the file itself, or create the link again",
-            ) from None
+            raise refused("circular link", path=path) from None

@@ -13,7 +13,7 @@ import typer
 from propcal.cli.log import say
 from propcal.cli.options import CONFIG, FORCE, OFFERED, Files, words
 from propcal.cli.screen import check_file, progress, warnings_as_lines
-from propcal.errors import InputError
+from propcal.errors import InputError, refused
 from propcal.options import DATA, OUTPUT, Reading, Roles
 
 if TYPE_CHECKING:
@@ -117,11 +117,7 @@ def read_people(files: list[Path], roles: Roles, reading: Reading, *, correction
     groups, paths = groups_of(roles), find_files(files)
     for path in paths:
         if path.suffix == ".json" and _begins(path, 64).lstrip().startswith(b"{"):
-            raise InputError(
-                f"{path} is a JSON file, perhaps a correction, and not a file of people",
-                next_step="Name a file of people. To compare a score with its correction, add "
-                f"--correction {path}",
-            )
+            raise refused("json for people", path=path)
     kept = [path for path in paths if _begins(path, 4) == b"PAR1" and is_atoms_file(path)]
     if kept:
         flags = [
@@ -130,24 +126,14 @@ def read_people(files: list[Path], roles: Roles, reading: Reading, *, correction
             if word in OFFERED["atoms"]
         ]
         if flags:
-            raise InputError(
-                f"{kept[0]} is an atoms file, which already has a score, an outcome and groups",
-                next_step=f"leave out {', '.join(dict.fromkeys(flags))}",
-            )
+            raise refused("atoms hold columns", path=kept[0], flags=", ".join(dict.fromkeys(flags)))
         if len(kept) < len(paths):
-            raise InputError(
-                f"{kept[0]} is an atoms file, and other files are not",
-                next_step="reduce all of them with propcal atoms first",
-            )
+            raise refused("not all atoms", path=kept[0])
         return _merged(paths)
     if roles.score is None or roles.outcome is None:
         people: Any = open_file(paths[0])
         lacking = "--score" if roles.score is None else "--outcome"
-        raise InputError(
-            f"{paths[0]} has the columns {some_names(people.names)}",
-            argument=lacking,
-            next_step=f"name one of them with {lacking}",
-        )
+        raise refused("no column named", path=paths[0], columns=some_names(people.names), lacking=lacking)
     columns = NamedColumns(
         roles.score,
         roles.outcome,
@@ -207,11 +193,7 @@ def _merged(paths: list[Path], *, allow_repeated: bool = False) -> Atoms:
     for path, part in parts.items():
         other = seen.setdefault(part.people_fingerprint(), path)
         if other != path and not allow_repeated:
-            raise InputError(
-                f"{other} and {path} have the same scores, outcomes and weights, so these people would count "
-                "twice",
-                next_step="propcal merge --allow-repeated adds them up anyway",
-            )
+            raise refused("people twice", other=other, path=path)
         try:
             total = total + part
         except InputError as error:

@@ -16,7 +16,7 @@ from propcal.cli.gates import Decision, Gates, decide, end, read_gates, unseen_s
 from propcal.cli.log import say
 from propcal.cli.options import Files, Only, Without, words
 from propcal.cli.screen import Output, warnings_as_lines, working
-from propcal.errors import InputError
+from propcal.errors import InputError, refused
 from propcal.identity import Identity
 from propcal.options import METHOD, OUTPUT, AuditRule, Given, Reading, Roles, given
 
@@ -185,18 +185,9 @@ def sites(
         people = read_people(files, roles, reading)
         known = _site_names(people)
         if not known:
-            raise InputError(
-                "these data have no sites",
-                argument="--site",
-                next_step="Name their column: --site hospital; or make one atoms file per site: "
-                "propcal atoms north.csv --site North ...",
-            )
+            raise refused("no sites")
         if known == [roles.site]:
-            raise InputError(
-                f"there is no column {roles.site!r}, so all rows were taken as one site of that name",
-                argument="--site",
-                next_step="Name the column of the sites",
-            )
+            raise refused("one site", site=roles.site)
         with working(f"Comparing {len(known)} sites..."):
             result = compare_sites(people, travel=travel, identity=names)
     content = out.write(output=result.to_json, html=lambda n: result.to_html(suppress=n))

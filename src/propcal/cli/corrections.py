@@ -17,7 +17,7 @@ from propcal.cli.log import say
 from propcal.cli.options import CONFIG, FORCE, ROWS, Files, Only, Without, told, words
 from propcal.cli.screen import PAGE_SUPPRESS, PROTECT, check_file, draw, progress, warnings_as_lines, working
 from propcal.core import criterion
-from propcal.errors import InputError, TooManyUnseenError
+from propcal.errors import InputError, TooManyUnseenError, refused
 from propcal.identity import Identity
 from propcal.options import METHOD, OUTPUT, AuditRule, Fitting, Given, LossRule, Reading, Roles, given
 
@@ -142,11 +142,7 @@ def _refuse_too_few(model: Any) -> None:
     from propcal.auditing.profile import MIN_EVENTS, MIN_GROUP
 
     if not model.fit_summary_.enough and not model.n_updates_:
-        raise InputError(
-            f"there are not enough data to judge the score: this takes at least {MIN_GROUP} people, and "
-            f"{MIN_EVENTS} expected events and non-events. Nothing was written",
-            next_step="Fit more people, or add --guard none to adjust errors that could be chance",
-        )
+        raise refused("too few to fit", people=MIN_GROUP, events=MIN_EVENTS)
 
 
 def apply(
@@ -218,12 +214,8 @@ def apply(
             sources = open_people(paths, missing=roles.na or [], advice="apply needs a row for each person")
             lacking = [name for name in correction.reads if name not in sources[0].names]
             if lacking:
-                raise InputError(
-                    f"{model} reads the columns {list(correction.reads)}, and {paths[0]} has no column "
-                    f"{lacking[0]!r}",
-                    argument="MODEL",
-                    next_step=f"Its columns are {some_names(sources[0].names)}",
-                )
+                about = {"reads": list(correction.reads), "columns": some_names(sources[0].names)}
+                raise refused("column missing", model=model, path=paths[0], column=lacking[0], **about)
             check_same_columns(
                 [people for people in sources if people.count()],
                 as_text=writes_text(targets[0]),
@@ -365,9 +357,7 @@ def export(
     only_sql = [f for f, _ in options.given_fields(sql) if f.name != "unseen"]
     if language != "sql" and only_sql:
         flag = (only_sql[0].metadata["option"].flags or [f"--{only_sql[0].name.replace('_', '-')}"])[0]
-        raise InputError(
-            f"{flag} is for SQL only", next_step=f"Leave it out, or leave out --language {language}"
-        )
+        raise refused("sql only", flag=flag, language=language)
     correction = Correction.load(model)
     if language == "sql":
         made = correction.to_sql(**vars(sql))

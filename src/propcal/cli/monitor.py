@@ -15,7 +15,7 @@ from propcal.cli.atoms import groups_of
 from propcal.cli.log import say
 from propcal.cli.options import ROWS, Only, Without
 from propcal.cli.screen import Output, check_file, progress, warnings_as_lines, working
-from propcal.errors import InputError
+from propcal.errors import InputError, refused
 from propcal.identity import Identity
 from propcal.numbers import listed
 from propcal.options import METHOD, TIME, Calendar, Given, LossRule, Reading, Roles, given
@@ -139,10 +139,7 @@ def _begun(state: Path, files: list[Path] | None, settings: dict[str, Any], name
         raise InputError(f"there is no state {state} yet", next_step="Name files to begin one")
     for name in ("time", "score", "outcome"):
         if name not in settings:
-            raise InputError(
-                f"there is no state {state} yet, and a new one needs --time, --score and --outcome",
-                argument=f"--{name}",
-            )
+            raise refused("no state", state=state, name=name)
     return Monitor(**settings, **given(names))
 
 

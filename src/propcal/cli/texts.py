@@ -17,7 +17,7 @@ from typing import Any
 
 import typer
 
-from propcal.errors import FileFormatError, InputError
+from propcal.errors import FileFormatError, InputError, refused
 from propcal.regular_file import refuse_special
 
 # a dotted key of n parts takes memory in proportion to n * n
@@ -136,9 +136,7 @@ def resolution(text: str, option: str = "--resolution") -> float:
         value = (floats(text) or [0.0])[0]
     if not 0 < value < 1 or log2(value) != int(log2(value)) or value < 2.0**-32:
         near = f"2**-{min(max(round(-log2(value)), 1), 32)}" if 0 < value < 1 else "2**-16"
-        raise InputError(
-            f"{option} {text}: it must be a power of two down to 2**-32, such as {near}", argument=option
-        )
+        raise refused("resolution", option=option, text=text, near=near)
     return value
 
 

@@ -21,7 +21,7 @@ from propcal.core.reduction import relevelled
 from propcal.data.checks import LARGEST_WEIGHT
 from propcal.data.files.formats import ATOMS_FORMAT, atoms_header, check_dictionaries
 from propcal.data.levels import text_key
-from propcal.errors import Argument, FileFormatError, InputError, Text
+from propcal.errors import Argument, FileFormatError, InputError, Text, refused
 from propcal.files import shapes
 from propcal.files.correction_file import derived, recipes
 from propcal.files.shapes import need, refuse_newer
@@ -175,13 +175,8 @@ def _refuse_too_large(path: str | PathLike[str], file: Any) -> None:
     needed = max(about.num_rows * per_row, sum(part.total_byte_size for part in parts))
     memory = machine_memory()
     if needed > MEMORY_SHARE * memory:
-        raise _TooLargeError(
-            f"{path} has {about.num_rows:,} rows, which need {needed / 1e9:,.1f} GB of memory; "
-            f"this machine has {memory / 1e9:,.1f} GB",
-            next_step="Make the atoms again with "
-            + Argument("resolution", "2**-16")
-            + " or a coarser one, or read them on a larger machine",
-        )
+        sizes = {"needed": needed / 1e9, "memory": memory / 1e9}
+        raise refused("too large", _TooLargeError, path=path, rows=about.num_rows, **sizes)
 
 
 def machine_memory() -> int:

@@ -22,7 +22,7 @@ from propcal.core.groups.collection import Group
 from propcal.core.groups.recipes import Recipe, recipe_from_json
 from propcal.core.patterns import Level, Patterns, sort_levels
 from propcal.data.levels import text_key
-from propcal.errors import FileFormatError, InputError
+from propcal.errors import FileFormatError, InputError, refused
 from propcal.files.provenance import content_hash, now
 from propcal.files.shapes import (
     Check,
@@ -129,20 +129,14 @@ def load_correction(path: str | PathLike[str]) -> Correction:
     content = Path(path).read_bytes()
     other = _other_kind(path, content[:4096])
     if other:
-        raise FileFormatError(
-            f"{path} is not a correction file but {other}", next_step="Make a correction with propcal fit"
-        )
+        raise refused("other file", FileFormatError, path=path, other=other)
     mark = BYTE_ORDER_MARKS.get(content[:2])
     if mark:
-        raise FileFormatError(
-            f"{path} is not a correction file: it is {mark} text", next_step="Save it as UTF-8"
-        )
+        raise refused("other encoding", FileFormatError, path=path, mark=mark)
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise FileFormatError(
-            f"{path} is not a correction file: it is not UTF-8 text (byte {error.start:,})"
-        ) from error
+        raise refused("not utf-8", FileFormatError, path=path, byte=error.start) from error
     return correction_from_json(text, path)
 
 
@@ -178,10 +172,7 @@ def correction_from_json(text: str, path: str | PathLike[str] = "this text") -> 
     except FileFormatError as error:
         raise FileFormatError(f"{path} is damaged: {error}", next_step="Save the correction again") from None
     if content["about"].get("model_id", told := content_hash(content)) != told:
-        raise FileFormatError(
-            f'{path} was edited or damaged: its content does not match "model_id" of "about"',
-            next_step='Restore the file; or, if the change is meant, remove "model_id"',
-        )
+        raise refused("edited", FileFormatError, path=path)
     try:
         correction.refuse_overgrown()
     except InputError as error:

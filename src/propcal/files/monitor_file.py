@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 from propcal.core.groups.collection import Group
 from propcal.core.patterns import PERIOD
 from propcal.core.reduction import people_by_key
-from propcal.errors import Argument, FileFormatError, InputError
+from propcal.errors import Argument, FileFormatError, InputError, refused
 from propcal.files.atoms_file import read_atoms, save_atoms
 from propcal.files.shapes import need
 from propcal.files.transaction import Look, look_of, outputs
@@ -60,9 +60,7 @@ def load_monitor(path: str | PathLike[str]) -> Monitor:
         monitor = _restored(header.get("monitor"), atoms)
     except (FileFormatError, InputError, TypeError, KeyError, ValueError, AttributeError) as error:
         told = str(error) if isinstance(error, (FileFormatError, InputError)) else "its header is malformed"
-        raise FileFormatError(
-            f"{path} is damaged: {told}", next_step="Restore the last copy of the state"
-        ) from None
+        raise refused("state damaged", FileFormatError, path=path, told=told) from None
     _read[monitor] = realpath(path), before
     return monitor
 

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
-from propcal.errors import InputError
+from propcal.errors import refused
 
 NOT_HASHED = ("model_id", "created", "user")  # entries of "about": the time and the users' own notes
 
@@ -61,8 +61,5 @@ def now() -> str:
     try:
         time = datetime.now(UTC) if not asked else datetime.fromtimestamp(int(asked), UTC)
     except (ValueError, OverflowError, OSError):
-        raise InputError(
-            "SOURCE_DATE_EPOCH must be a whole number of seconds since 1970",
-            argument="SOURCE_DATE_EPOCH",
-        ) from None
+        raise refused("source date") from None
     return time.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -9,7 +9,7 @@ from math import isfinite
 from os import PathLike
 from typing import Any
 
-from propcal.errors import FileFormatError
+from propcal.errors import FileFormatError, refused
 from propcal.plain_text import plain
 
 Check = Callable[[Any], object]
@@ -73,10 +73,7 @@ def increasing(values: list[Any]) -> bool:
 def refuse_newer(path: str | PathLike[str], version: Any, newest: int) -> None:
     """Refuse a file of a version that is not known yet."""
     if type(version) is not int or version > newest:
-        raise FileFormatError(
-            f"{path} has version {plain(version, 9)}, but this propcal reads only up to version {newest}",
-            next_step="Upgrade propcal",
-        )
+        raise refused("newer version", FileFormatError, path=path, version=plain(version, 9), newest=newest)
 
 
 def parsed(text: str) -> Any:

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from propcal.data.files.formats import SAMPLE_ROWS
-from propcal.errors import InputError
+from propcal.errors import InputError, refused
 
 TEXT = (".csv", ".tsv", ".txt")
 COMPRESSION = {".gz": "gzip", ".zst": "zstd"}
@@ -31,10 +31,7 @@ def writes_text(path: str | PathLike[str]) -> bool:
     if suffixes and suffixes[-1] in TEXT:
         return True
     if suffixes and suffixes[-1] in (".xlsx", ".xls"):
-        raise InputError(
-            f"{path}: propcal reads Excel files but does not write them",
-            next_step="name a .csv or .parquet file",
-        )
+        raise refused("writes no excel", path=path)
     raise InputError(f"{path}: the name must end in .csv, .csv.gz, .csv.zst, .tsv or .parquet")
 
 
@@ -52,11 +49,7 @@ def table_writer(
         return
     for field in schema:
         if pa.types.is_nested(field.type) or "binary" in str(field.type):
-            raise InputError(
-                f"column {field.name!r} has the type {field.type}, which CSV does not support",
-                argument=field.name,
-                next_step="Write a .parquet file instead",
-            )
+            raise refused("type in csv", column=field.name, kind=field.type)
     delimiter = "\t" if ".tsv" in str(path).lower() else delimiter
     with pa.output_stream(str(part), compression=COMPRESSION.get(Path(path).suffix.lower())) as stream:
         names = [pa.array([name]) for name in schema.names]

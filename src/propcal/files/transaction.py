@@ -21,7 +21,7 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-from propcal.errors import InputError
+from propcal.errors import InputError, refused
 from propcal.interrupts import check as check_stop
 from propcal.interrupts import settling
 from propcal.regular_file import refuse_circular
@@ -136,11 +136,7 @@ class Outputs:
         for target, before in self._looks.items():
             if target in self._parts and look_of(target) != before:
                 what = "changed" if before else "created"
-                raise InputError(
-                    f"{self._names[target]} was {what} by another run in the meantime; it is as that run "
-                    "left it",
-                    next_step="Run the command again",
-                )
+                raise refused("changed meanwhile", path=self._names[target], what=what)
 
     def _replace_all(self) -> None:
         """Replace existing files; if one cannot be replaced, the error lists what happened to each."""
@@ -153,11 +149,8 @@ class Outputs:
                     raise OSError(error.errno, error.strerror, str(self._names[target])) from error
                 _written.extend(self._names[t] for t in done)
                 left = [t for t in self._parts if t not in done]
-                replaced, unchanged = (", ".join(map(str, paths)) for paths in (done, left))
-                raise InputError(
-                    f"{left[0]}: {error.strerror or error}. Replaced: {replaced}. Unchanged: {unchanged}",
-                    next_step="Fix the problem and run the command again",
-                ) from error
+                what = {"replaced": ", ".join(map(str, done)), "unchanged": ", ".join(map(str, left))}
+                raise refused("replaced some", path=left[0], why=error.strerror or error, **what) from error
             done.append(target)
 
     def _claim_all(self) -> None:
@@ -172,13 +165,9 @@ class Outputs:
             for other in done:
                 _take_back(self._parts[other], other)
             if isinstance(error, FileExistsError):
-                kind = " as a folder" if target.is_dir() else ""
+                name = "folder created meanwhile" if target.is_dir() else "created meanwhile"
                 again = "Run the command again" if self._force else "Use --force to replace it"
-                raise InputError(
-                    f"{self._names[target]} was created{kind} by another program while this command ran. "
-                    "Nothing was written",
-                    next_step="Choose another name" if target.is_dir() else again,
-                ) from None
+                raise refused(name, path=self._names[target], again=again) from None
             raise OSError(error.errno, error.strerror, str(self._names[target])) from error
         for part in self._parts.values():
             with suppress(OSError):
@@ -240,9 +229,7 @@ def check_target(
     for source in reads:
         if source is not None and target.exists() and Path(source).exists() and target.samefile(source):
             same = "" if Path(source) == Path(path) else f" (it is the same file as {source})"
-            raise InputError(
-                f"{path} is also an input file{same}", next_step="Choose another name for the output"
-            )
+            raise refused("output is input", path=path, same=same)
     step = None
     if target.is_dir():
         problem, step = "it is a folder", "Name a file in it"

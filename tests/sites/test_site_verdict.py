@@ -49,6 +49,25 @@ def test_some_too_high_some_too_low():
     }  # fmt: skip
 
 
+def test_if_sites_differ_those_that_are_off_come_before_all_of_them_together():
+    found = compare_sites(atoms_of(A=(3000, 1.0), B=(3000, 1.5)))
+    assert kinds(found)[0] == ("overall", "everybody", "too low")
+    assert found.headline == "The score predicts too low at B; the sites differ"
+    assert re.match(r"The score predicts too low at B \(O/E 1\.\d\d, 95 % CI ", found.sentences[0])
+    assert re.match(r"Over both sites together \(6,000 people\), the O/E ratio is 1\.", found.sentences[1])
+    assert "which could be chance" not in found.sentences[1]
+
+
+def test_the_interval_of_the_mean_over_sites_is_told_apart_from_that_of_all_people():
+    sites = {name: (3000, 1.5 if name == "C" else 1.0) for name in "ABCDEF"}
+    found = compare_sites(atoms_of(**sites))
+    mean, pooled = found.summary.loc["observed_expected"], found.pooled.iloc[0]
+    assert pooled.observed_expected_high - pooled.observed_expected_low < mean.high - mean.low
+    ends = f"{mean.low:.2f} to {mean.high:.2f}"
+    assert f"(95 % CI {ends}), allowing for differences between sites;" in found.sentences[-1]
+    assert "it is higher at C than at the others (O/E 1.0" in found.sentences[2]
+
+
 def test_an_error_of_all_sites_names_none_of_them():
     found = compare_sites(atoms_of(**dict.fromkeys("ABCDEFGH", (700, 0.75))))
     assert kinds(found)[0] == ("overall", "everybody", "too high")
@@ -182,10 +201,24 @@ def test_the_direction_of_a_correction_is_told_if_it_is_clear():
     ]
     told = Travel(table, Estimate(1.01, 0.98, 1.04), {}).sentence
     assert told == (
-        "Corrected by a fit on the other sites, the O/E ratio of all sites together is 1.01 (95 % CI 0.98 to "
-        "1.04); it is shown to be nearer to 1 than before at 2 of 4 sites and further from 1 at S (from 1.00 "
-        "to 1.30, 95 % CI 1.24 to 1.37); the corrected score is too high at S (from 0.60 to 0.80, 95 % CI "
-        "0.76 to 0.84)."
+        "Corrected by a fit on the other sites, the O/E ratio is shown to be further from 1 than before at S "
+        "(O/E from 1.00 to 1.30, 95 % CI 1.24 to 1.37); the score predicts too high at S (O/E from 0.60 to "
+        "0.80, 95 % CI 0.76 to 0.84); the O/E ratio of all sites together is 1.01 (95 % CI 0.98 to 1.04); it "
+        "is shown to be nearer to 1 than before at 2 of 4 sites."
+    )
+
+
+def test_sites_that_a_correction_harms_or_leaves_as_they_are_come_before_the_mean():
+    rows = [travel_row(0.9, 0.83, 0.2, (0.005, 0.002, 0.007)), travel_row(1.52, 1.52, 0.07)]
+    table = with_findings(pd.DataFrame(rows), np.array([True, False]))
+    assert [finding_text(row) for _, row in table.iterrows()][1] == (
+        "not corrected: no error found at the others"
+    )
+    told = Travel(table, Estimate(1.0, 0.96, 1.03), {}).sentence
+    assert told == (
+        "Corrected by a fit on the other site, the log loss is higher than before at S (O/E from 0.90 to "
+        "0.83, 95 % CI 0.68 to 1.01); the score stays as it is at S (O/E 1.52, 95 % CI 1.42 to 1.63), because "
+        "that fit found no error; the O/E ratio of all sites together is 1.00 (95 % CI 0.96 to 1.03)."
     )
 
 

@@ -78,7 +78,7 @@ def test_a_correction_from_the_other_sites_helps_where_all_are_wrong_alike(found
     assert (table.moved == "nearer to 1").sum() >= 4
     assert found.travel.pooled.value == pytest.approx(1, abs=0.03)
     assert found.travel.sentence.startswith(
-        "Corrected by a fit on the other sites, the O/E ratio of all sites"
+        "Corrected by a fit on the other sites, the score predicts too low at South (O/E from 0.84 to 1.14"
     )
     after, before = ((table[f"observed_expected_{when}"] - 1).abs().mean() for when in ("after", "before"))
     assert after < before / 2
@@ -130,7 +130,7 @@ def test_pages_json_and_text(found):
     assert content["format"] == "propcal-sites"
     assert len(content["travel"]) == 5
     text = repr(found)
-    assert "Over all sites (random effects, Hartung-Knapp)" in text
+    assert "Mean over sites (random effects, Hartung-Knapp)" in text
     assert "nan" not in text
 
 

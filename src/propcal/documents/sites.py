@@ -40,6 +40,7 @@ from propcal.sites.compare_sites import ALL_SITES, SCALES, TOO_SMALL, Sites
 
 PREDICTION = ["prediction_low", "prediction_high"]
 UNCLEAR = "neither better nor worse is shown"
+NOT_CORRECTED = f"{NONE}: no error found at the others"
 LOG_LOSS = {BETTER: "lower log loss", WORSE: "higher log loss"}
 DEFINITION = "O/E: observed over expected events; below 1 the score predicts too high, above 1 too low."
 SUBGROUPS = "Subgroups were not tested here; use propcal audit."
@@ -128,7 +129,7 @@ def _forest(found: Sites, name: str) -> Forest:
     description = f"{scale.name} of each site with its 95 % confidence interval"
     if name in found.summary.index:
         mean, low, high, *new = found.summary.loc[name, ["mean", "low", "high", *PREDICTION]]
-        rows = [_forest_row("All sites (mean, 95 % CI)", [mean, low, high], scale.digits), *rows]
+        rows = [_forest_row("Mean over sites (95 % CI)", [mean, low, high], scale.digits), *rows]
         rows.append(_forest_row("New site (95 % prediction)", [np.nan, *new], scale.digits))
         description += ", the mean over sites, and the interval in which 95 % of new sites are expected"
     description += f".{MEANING.get(name, '')}"
@@ -213,7 +214,7 @@ def finding_text(row: Any) -> str:
     parts = [LOG_LOSS.get(row["finding"], "")]
     parts.append(f"O/E {row['moved']}" if row["moved"] else "")
     parts.append(f"corrected score {row['level']}" if row["level"] else "")
-    alone = row["finding"] if row["finding"] in (NONE, UNTESTED) else UNCLEAR
+    alone = {NONE: NOT_CORRECTED, UNTESTED: UNTESTED}.get(row["finding"], UNCLEAR)
     return "; ".join(part for part in parts if part) or alone
 
 
@@ -225,7 +226,10 @@ def travel_sentence(found: Travel) -> str:
     if none == n:
         return f"No fit on the other {others} found an error to correct."
     nearer, further = (table["moved"] == word for word in (NEARER, FURTHER))
-    off = {side: row_dicts(table[(table["level"] == side) & ~further]) for side in (TOO_HIGH, TOO_LOW)}
+    worse, same = (table["finding"] == WORSE) & ~further, table["finding"] == NONE
+    off = {
+        side: row_dicts(table[(table["level"] == side) & ~further & ~worse]) for side in (TOO_HIGH, TOO_LOW)
+    }
     off = {side: rows for side, rows in off.items() if rows}
-    moved = int(nearer.sum()), row_dicts(table[further]), off
+    moved = int(nearer.sum()), row_dicts(table[further]), row_dicts(table[worse]), off, row_dicts(table[same])
     return sentence("sites", "travel", found.pooled, n, others, *moved)

@@ -104,7 +104,7 @@ def test_numbers_are_no_dates(dated):
 def test_future_and_missing_dates_are_counted(dated):
     some = dated.copy()
     some.loc[some.index[:3], "when"] = pd.Timestamp("2125-01-01")
-    with pytest.raises(InputError, match="3 of 3,000 dates are in the future"):
+    with pytest.raises(InputError, match="3 of 3,000 dates are in the future.* as_of"):
         dated_atoms_of(some, COLUMNS, Dating("when"))
     some.loc[some.index[:3], "when"] = pd.NaT
     with pytest.raises(InputError, match="column 'when' is missing for 3 of 3,000 people; drop_missing=True"):
@@ -113,6 +113,14 @@ def test_future_and_missing_dates_are_counted(dated):
     found = dated_atoms_of(some, dropping, Dating("when"))
     assert found.undated == 3
     assert sum(atoms.n_people for atoms in found.periods.values()) == len(some) - 3
+
+
+def test_shifted_dates_are_read_as_of_a_later_day(dated):
+    shifted = dated.assign(when=dated.when + pd.DateOffset(years=100))
+    found = dated_atoms_of(shifted, COLUMNS, Dating("when", as_of=date(2215, 1, 1)))
+    assert sum(atoms.n_people for atoms in found.periods.values()) == len(dated)
+    with pytest.raises(InputError, match="are in the future"):
+        dated_atoms_of(shifted, COLUMNS, Dating("when", as_of=date(2026, 1, 1)))
 
 
 def test_outcomes_before_their_scores_are_counted(dated):

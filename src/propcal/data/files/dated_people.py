@@ -147,15 +147,16 @@ def _dated_atoms(rows: Any, columns: NamedColumns, dating: Dating) -> DatedAtoms
 def _check_times(rows: Any, when: str, columns: NamedColumns, dating: Dating) -> int:
     """Refuse unreadable dates, future ones, and those after the outcome; count missing ones."""
     given = named(dating.time)
-    later = f"{when} >= TIMESTAMP {quoted((dating.today + timedelta(days=1)).isoformat())}"
+    day = max(dating.today, dating.as_of or date.min)
+    later = f"CAST({when} AS DATE) > DATE {quoted(day.isoformat())}"
     counts = [f"{given} IS NULL", f"{given} IS NOT NULL AND {when} IS NULL", later]
     other = dating.outcome_time
     if other is not None:
         then = _local(rows, other, dating.calendar)
         known = named(other)
         # a date without a time is compared by day
-        day = f"date_trunc('day', {then})"
-        scored = f"CASE WHEN {then} = {day} THEN date_trunc('day', {when}) ELSE {when} END"
+        midnight = f"date_trunc('day', {then})"
+        scored = f"CASE WHEN {then} = {midnight} THEN date_trunc('day', {when}) ELSE {when} END"
         counts += [f"{known} IS NOT NULL AND {then} IS NULL", f"{then} < {scored}"]
     told = ", ".join(f"count(*) FILTER ({condition})" for condition in counts)
     n, missing, unread, future, *outcome = (int(x) for x in rows.aggregate(f"count(*), {told}").fetchall()[0])
@@ -166,7 +167,8 @@ def _check_times(rows: Any, when: str, columns: NamedColumns, dating: Dating) ->
         problem = f"{column} is missing for {missing:,} of {n:,} people"
         raise InputError(problem, argument=column, next_step=DROP + " leaves them out")
     if future:
-        step = "Correct them; a typing error in the year is a common cause"
+        step = "Correct them; a typing error in the year is a common cause. If all dates are shifted, give "
+        step += Argument("as_of") + ", a day after them"
         problem = f"{column}: {future:,} of {n:,} dates are in the future"
         raise InputError(problem, argument=column, next_step=step)
     if outcome and outcome[0]:

@@ -1,5 +1,7 @@
 """Who is named: everybody, the shape of the curve, groups, or their difference from the overall error."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -8,6 +10,7 @@ from scipy import optimize
 from propcal import Groups, audit
 from propcal.auditing.hypothesis_tests import SLOPE
 from propcal.core.logistic import expit, log_odds
+from propcal.documents.risk_ranges import heat_rows
 from propcal.errors import InputError
 
 
@@ -300,3 +303,22 @@ def test_nothing_is_certified_of_a_score_that_was_fitted_to_these_people(people)
         y, people.risk, sensitive_features=people[["race", "sex"]], correction=cal, n_draws=200, within=0.2
     )
     assert "confidence" not in a.verdict.text
+
+
+def rare_outcome(n=20_000):
+    rng = np.random.default_rng(8)
+    risk, sex = 1 / (1 + np.exp(5 - 0.8 * rng.normal(size=n))), rng.choice(["F", "M"], n)
+    y = rng.random(n) < risk * np.where(sex == "M", 1.6, 1)
+    return audit(pd.DataFrame({"risk": risk, "sex": sex, "y": y}), score="risk", outcome="y", groups=["sex"])
+
+
+def test_rates_below_the_floor_of_ratios_are_not_called_alike():
+    found = rare_outcome()
+    assert found.losses.loc["dc", "value"] == 0
+    assert found.losses.loc["dc", "where"] == "all rates are below 10 %"
+
+
+def test_a_small_gap_that_is_found_has_a_decimal_in_the_heat_map():
+    cells = [cell for _, cells in heat_rows(rare_outcome())[1] for cell in cells if "*" in cell["mark"]]
+    assert cells
+    assert all(re.fullmatch(r"[+−]0\.[1-9] \*", cell["mark"]) for cell in cells), cells

@@ -164,7 +164,9 @@ def _where(table: Categories, rho: float, labels: Mapping[str, str]) -> list[str
     pair = places["dc"]
     if not pair:
         return [*words, "no risk range has two groups"]
-    return words if pair[0] != pair[1] else [*words[:-1], "no two groups differ"]
+    low = bool((table.outcome_rate[table.eligible] <= rho).all())  # rates below rho count as rho
+    alike = f"all rates are below {100 * rho:g} %" if low else "no two groups differ"
+    return words if pair[0] != pair[1] else [*words[:-1], alike]
 
 
 def _place_name(table: Categories, cells: Sequence[tuple[int, int]], labels: Mapping[str, str]) -> str:

@@ -88,7 +88,9 @@ def _heat_cell(row: Mapping[str, Any]) -> dict[str, Any]:
     elif finding == NOT_ENOUGH:
         told, text = finding, ""
     else:
-        text = ON_PAGE.points(float(gap), 0)
+        size = abs(float(gap))
+        digits = 0 if not found or limited or size >= 0.01 else 1 if size >= 0.001 else 2
+        text = ON_PAGE.points(float(gap), digits)
         text = f"{gap.side} {text}" if limited else text
         told = f"{finding}, gap {text} percentage points"
         look += f" s{1 + int(np.searchsorted(SHADES, abs(gap)))}" if found else ""

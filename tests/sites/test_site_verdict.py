@@ -217,8 +217,8 @@ def test_sites_that_a_correction_harms_or_leaves_as_they_are_come_before_the_mea
     told = Travel(table, Estimate(1.0, 0.96, 1.03), {}).sentence
     assert told == (
         "Corrected by a fit on the other site, the log loss is higher than before at S (O/E from 0.90 to "
-        "0.83, 95 % CI 0.68 to 1.01); the score stays as it is at S (O/E 1.52, 95 % CI 1.42 to 1.63), because "
-        "that fit found no error; the O/E ratio of all sites together is 1.00 (95 % CI 0.96 to 1.03)."
+        "0.83, 95 % CI 0.68 to 1.01); the score stays as it is at S (O/E 1.52, 95 % CI 1.42 to 1.63), "
+        "because that fit found no error; the O/E ratio of all sites together is 1.00 (95 % CI 0.96 to 1.03)."
     )
 
 

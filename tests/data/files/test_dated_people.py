@@ -104,7 +104,7 @@ def test_numbers_are_no_dates(dated):
 def test_future_and_missing_dates_are_counted(dated):
     some = dated.copy()
     some.loc[some.index[:3], "when"] = pd.Timestamp("2125-01-01")
-    with pytest.raises(InputError, match="3 of 3,000 dates are in the future.* as_of"):
+    with pytest.raises(InputError, match=r"3 of 3,000 dates are in the future.* as_of"):
         dated_atoms_of(some, COLUMNS, Dating("when"))
     some.loc[some.index[:3], "when"] = pd.NaT
     with pytest.raises(InputError, match="column 'when' is missing for 3 of 3,000 people; drop_missing=True"):

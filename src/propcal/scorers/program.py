@@ -2,14 +2,17 @@
 
 A scorer finds the place of a person's level of each attribute, looks the combination of places up, and gives
 the score to the map of that combination: a curve through the knots, then pieces of slope 0 or 1. Between the
-two, points multiply the odds: the place of a person's level or range of each feature gives a factor.
+two, points multiply the odds: the place of a person's level or range of each feature gives a factor. Each
+language has a template, and its way to write texts, numbers and lists.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from propcal import __version__
@@ -30,6 +33,8 @@ from propcal.sql.column_levels import every_combination
 
 MOST_WHOLE = 1 << 53  # above it, whole numbers have neighbours that a double cannot tell apart
 Table = dict[str, Any]
+TEMPLATES = Path(__file__).parent / "templates"
+LISTED, LINES = ("attributes", "features", "vectors"), ("patterns", "maps")  # one row on each line
 
 
 def program(correction: Correction, unseen: Unseen | None, *, doubles_in: str = "") -> Table:
@@ -73,13 +78,12 @@ def program(correction: Correction, unseen: Unseen | None, *, doubles_in: str = 
         other = len(known.levels[a])
         table = _Finder(name, doubles_in).attribute(known.derived.get(name), known.places(a), other)
         attributes.append({**table, "unseen": [] if name in correction.folded else [other]})
-    features = () if correction.points is None else correction.points.features
     return {
         "about": {"exported_by": f"propcal {__version__}", **json.loads(correction.to_json())["about"]},
         "columns": list(correction.reads),
         "numeric": numeric_columns(correction),
         "attributes": attributes,
-        "features": [_Finder(feature.column, doubles_in).feature(feature) for feature in features],
+        "features": [_Finder(feature.column, doubles_in).feature(feature) for feature in correction.features],
         "patterns": [f"{key}={maps[line]}" for key, line in zip(keys, lines)],
         "knots": knots().tolist() if correction.start is not None else [],
         "maps": list(maps),
@@ -176,3 +180,62 @@ class _Finder:
         wanted = ["true"] if condition.op == "holds" else sorted(wanted_keys(condition))
         numbers = self._numbers(wanted, range(len(wanted)))["numbers"]
         return ["not in" if condition.op == "!=" else "in", condition.column, wanted, numbers]
+
+
+def _r(value: Any) -> str:
+    """R for a value; lists of numbers or of texts become vectors."""
+    if value is None or isinstance(value, bool):
+        return {None: "NA", True: "TRUE", False: "FALSE"}[value]
+    if isinstance(value, str):
+        return _r_text(value)
+    if isinstance(value, int) or (isinstance(value, float) and value.is_integer() and abs(value) < 1 << 53):
+        return str(int(value))
+    if isinstance(value, float):
+        return value.hex()
+    if not value:
+        return "NULL"
+    if isinstance(value, Mapping):
+        return f"list({', '.join(f'{_r_text(key)} = {_r(one)}' for key, one in value.items())})"
+    kinds = {type(one) for one in value}
+    return f"{'c' if kinds == {str} or kinds <= {int, float} else 'list'}({', '.join(map(_r, value))})"
+
+
+def _r_text(text: str) -> str:
+    if "\0" in text:
+        raise InputError(f"R cannot hold a text with a NUL character: {text[:40]!r}")
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + re.sub(r"[^ -~]", lambda found: f"\\U{ord(found[0]):08x}", escaped) + '"'
+
+
+@dataclass(frozen=True)
+class Language:
+    """How a language is written: names of its files, values, and whether all of its numbers are doubles.
+
+    Names and texts of a correction become values of the language, never parts of a comment, so that no file
+    can bring code of its own.
+    """
+
+    title: str
+    ending: str
+    value: Callable[[Any], str]
+    doubles: bool = True
+
+
+LANGUAGES = {
+    "python": Language("Python", "py", ascii, doubles=False),
+    "javascript": Language("JavaScript", "js", json.dumps),
+    "r": Language("R", "R", _r),
+}
+
+
+def export_code(correction: Correction, language: str, *, unseen: Unseen | None = None) -> str:
+    """Build the result of `Correction.to_code`."""
+    check_choice("language", language, tuple(LANGUAGES))
+    how = LANGUAGES[language]
+    tables = program(correction, unseen, doubles_in=how.title if how.doubles else "")
+    parts = {name: how.value(value) for name, value in tables.items() if name not in LISTED + LINES}
+    parts |= {name: ",\n".join(f"  {how.value(row)}" for row in tables[name]) for name in LISTED}
+    parts |= {name: "\n".join(tables[name]) for name in LINES}
+    parts["n_vectors"] = f"{len(tables['vectors']):,}"
+    template = (TEMPLATES / f"scorer.{how.ending}.txt").read_text(encoding="utf-8")
+    return re.sub(r"@(\w+)@", lambda found: parts[found[1]], template)

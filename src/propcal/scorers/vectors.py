@@ -105,8 +105,8 @@ def _before_points(units: IntArray, odds: float) -> IntArray:
 
 def numeric_columns(correction: Correction) -> list[str]:
     """The columns that are compared by size, and so must be numbers."""
-    features = () if correction.points is None else correction.points.features
-    sized = [*sized_columns(correction.patterns.derived), *(f.column for f in features if f.is_number)]
+    numbers = [feature.column for feature in correction.features if feature.is_number]
+    sized = [*sized_columns(correction.patterns.derived), *numbers]
     return list(dict.fromkeys(sized))
 
 
@@ -150,4 +150,4 @@ def _texts(correction: Correction, column: str) -> Iterator[str]:
 
 def _features(correction: Correction, column: str) -> list[FeaturePoints]:
     """The features with points that read a column."""
-    return [] if correction.points is None else [f for f in correction.points.features if f.column == column]
+    return [feature for feature in correction.features if feature.column == column]

@@ -104,7 +104,7 @@ class OnePerson:
         known = correction.patterns
         self._correction, self._columns = correction, correction.reads
         self._names = frozenset(correction.reads)
-        self._points = () if correction.points is None else correction.points.features
+        self._points = correction.features
         self._factors = [feature.factors.tolist() for feature in self._points]
         self._not_read = frozenset(correction.not_read) - self._names
         for name in OPTIONS:

@@ -74,8 +74,7 @@ class Scorer:
 
     def _features(self, *, numbers: bool) -> list[str]:
         """The columns with points that are numbers, or that are levels."""
-        points = self.correction.points
-        return [] if points is None else [f.column for f in points.features if f.is_number == numbers]
+        return [f.column for f in self.correction.features if f.is_number == numbers]
 
     def correct(self, columns: Any, tally: Tally | None = None) -> FloatArray:
         """The corrected scores of a batch of columns (a mapping or a table); the batch may be empty.
@@ -184,8 +183,8 @@ class Tally:
         self._name, self._correction = Column(scorer.score), scorer.correction
         self._between = False  # whether a score lies between 0 and 1
         self._scores, self._invalid = ScoreTally(), scorer.invalid
-        points = self._correction.points
-        self._names = (*self._correction.attributes, *(() if points is None else points.columns))
+        features = [feature.column for feature in self._correction.features]
+        self._names = (*self._correction.attributes, *features)
         self._unlisted = np.zeros(len(self._names), dtype=np.int64)
         self._unseen_rows = self._changed = self._shift = 0  # the shift in units of the grid
 
@@ -206,7 +205,7 @@ class Tally:
 
     def add_levels(self, rows: ScoringRows) -> None:
         """Count the levels that did not occur in fitting."""
-        patterns, points, folded = rows.patterns, self._correction.points, self._correction.folded
+        patterns, folded = rows.patterns, self._correction.folded
         people = np.bincount(rows.code, minlength=len(patterns))
         self._unlisted += count_unlisted(self._correction, patterns, people, rows.codes)
         new = np.zeros(len(patterns), dtype=bool)
@@ -214,7 +213,7 @@ class Tally:
             if name not in folded:
                 new |= patterns.table[:, a] == len(patterns.levels[a])
         strange = new[rows.code]
-        for feature, codes in zip(() if points is None else points.features, rows.codes):
+        for feature, codes in zip(self._correction.features, rows.codes):
             strange |= np.isin(codes, feature.unseen_codes)
         self._unseen_rows += int(np.count_nonzero(strange))
 

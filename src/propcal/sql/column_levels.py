@@ -7,14 +7,14 @@ conditions. A missing value (NULL, or a number that is NaN) has no text.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from math import prod
 
 import numpy as np
 
-from propcal.core.correction.points_table import PointsTable
+from propcal.core.correction.points_table import FeaturePoints
 from propcal.core.grid import IntArray, check_choice
 from propcal.core.groups.recipes import ColumnTest, Condition, Not, Ranges, Where, is_numeric, tests_of
 from propcal.core.patterns import Level, Patterns
@@ -42,10 +42,10 @@ class Reader:
     alias: str = ""
     names: Mapping[str, str] = field(default_factory=dict)
     kinds: Mapping[str, str] = field(default_factory=dict)
-    points: PointsTable | None = None
+    features: Sequence[FeaturePoints] = ()
 
     def __post_init__(self) -> None:
-        reads = [*self.patterns.reads, *(self.points.columns if self.points else ())]
+        reads = [*self.patterns.reads, *(feature.column for feature in self.features)]
         for option, given in ((Argument("columns"), self.names), (Argument("types"), self.kinds)):
             for column in given:
                 if column not in reads:
@@ -86,7 +86,7 @@ class Reader:
         for test in self._tests(column):
             keys = ["true"] if test.op == "holds" else sorted(wanted_keys(test))
             found += test.values if as_written else [] if test.op in COMPARE else keys
-        for feature in self.points.features if self.points else ():
+        for feature in self.features:
             found += feature.levels if feature.column == column else ()
         return found
 

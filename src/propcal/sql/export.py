@@ -108,11 +108,11 @@ def export_sql(
     maps = correction.replay(patterns)
     lines = Lines.of_maps(maps)
     alias = "p." if form == "lookup" else ""
-    reader = Reader(d, correction.patterns, alias, columns or {}, types or {}, correction.points)
+    reader = Reader(d, correction.patterns, alias, columns or {}, types or {}, correction.features)
     points = None
     if correction.points is not None:
         lines, numbers, added = forms.before_and_after(maps, patterns, numbers)
-        odds = forms.odds_of(reader, correction.points)
+        odds = forms.odds_of(reader)
         points = forms.Points(_emit(d, odds) if form == "case" else odds, added)
     people, lookup = forms.qualified(d, table), forms.qualified(d, lookup_table)
     source, corrected = alias + d.identifier(score), d.identifier(column)

@@ -25,7 +25,7 @@ from math import prod
 import numpy as np
 
 from propcal.core.correction.maps import PatternMaps
-from propcal.core.correction.points_table import FeaturePoints, PointsTable
+from propcal.core.correction.points_table import FeaturePoints
 from propcal.core.grid import UNIT, IntArray
 from propcal.core.patterns import Patterns
 from propcal.sql.column_levels import Reader
@@ -161,9 +161,9 @@ def before_and_after(
     return before + after, np.append(numbers, numbers + added), added
 
 
-def odds_of(reader: Reader, points: PointsTable) -> str:
+def odds_of(reader: Reader) -> str:
     """What a person's odds are multiplied by."""
-    return " * ".join(_factor(reader, feature) for feature in points.features)
+    return " * ".join(_factor(reader, feature) for feature in reader.features)
 
 
 def _factor(reader: Reader, feature: FeaturePoints) -> str:

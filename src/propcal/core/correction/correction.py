@@ -190,7 +190,7 @@ class Correction(Scoring):
             The text of the file. In JavaScript and R every number is a double: a level that is a number
             they cannot hold exactly is refused.
         """
-        from propcal.scorers.languages import export_code
+        from propcal.scorers.program import export_code
 
         return export_code(self, language, unseen=unseen)
 

@@ -14,7 +14,7 @@ import numpy as np
 from propcal.core.bins import Bins
 from propcal.core.choices import Unseen
 from propcal.core.correction.maps import MOST_STEPS, PatternMaps, refuse_work, steps_by_pattern
-from propcal.core.correction.points_table import PointsTable
+from propcal.core.correction.points_table import FeaturePoints, PointsTable
 from propcal.core.correction.smooth_map import SmoothStart
 from propcal.core.correction.unlisted_levels import as_listed, count_unlisted, warn_of_unlisted
 from propcal.core.grid import FloatArray, IntArray, WithoutCaches, check_choice, check_number, from_grid
@@ -78,10 +78,14 @@ class Definition(WithoutCaches):
         return self.patterns.attributes
 
     @property
+    def features(self) -> tuple[FeaturePoints, ...]:
+        """The features with points; none without `points`."""
+        return () if self.points is None else self.points.features
+
+    @property
     def reads(self) -> tuple[str, ...]:
         """Columns that scoring reads."""
-        columns = () if self.points is None else self.points.columns
-        return tuple(dict.fromkeys([*self.patterns.reads, *columns]))
+        return tuple(dict.fromkeys([*self.patterns.reads, *(feature.column for feature in self.features)]))
 
     @property
     def not_read(self) -> tuple[str, ...]:

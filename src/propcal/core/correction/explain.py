@@ -231,7 +231,7 @@ def _reasons(correction: Definition) -> tuple[Reason, ...]:
     """What can move a score: terms of the smooth start, points, updates, and what keeps either in order."""
     smooth = () if correction.start is None else (*correction.start.groups, None)
     found, first = [Reason(1, group) for group in smooth], 1 + (correction.start is not None)
-    for feature in () if correction.points is None else correction.points.features:
+    for feature in correction.features:
         for label, own in zip(feature.labels, feature.pieces):
             group = Group(((f"{FEATURE}{feature.column}", label),))
             found.append(Reason(first, group, f"{(own or 0) / PER_UNIT:+.3f} {LOG_ODDS}"))

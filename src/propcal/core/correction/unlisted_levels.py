@@ -52,9 +52,9 @@ def unlisted_messages(correction: Definition, counts: Sequence[int] | IntArray, 
     levels were folded, unlisted ones are expected, unless all are.
     """
     messages = []
-    columns = () if correction.points is None else correction.points.columns
+    names = (*correction.attributes, *(feature.column for feature in correction.features))
     coded = "Is the column coded differently?"
-    for i, (name, count) in enumerate(zip((*correction.attributes, *columns), counts)):
+    for i, (name, count) in enumerate(zip(names, counts)):
         has_groups = i < len(correction.attributes)
         if has_groups and name in correction.folded:
             if 1 < count == n:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from propcal.core.choices import Label, Table, WeightKind
-from propcal.core.grid import MAX_PEOPLE, UNIT, FloatArray, IntArray, SumArray, from_grid, run_sums
+from propcal.core.grid import MAX_PEOPLE, UNIT, FloatArray, IntArray, SumArray, from_grid, mix, run_sums
 from propcal.core.left_out import NOBODY, LeftOut
 from propcal.core.patterns import Patterns
 from propcal.errors import InputError
@@ -392,18 +392,9 @@ def person_key(score: IntArray, outcome: Any) -> Any:
     return mix(score.astype(np.uint64) * np.uint64(2) + np.asarray(outcome).astype(np.uint64))
 
 
-def mix(values: Any) -> Any:
-    """Scramble 64-bit numbers (the finaliser of splitmix64); overflow is intended."""
-    with np.errstate(over="ignore"):
-        values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return values ^ (values >> np.uint64(31))
-
-
 def refuse_too_many(total: float) -> None:
     """Refuse more people than can be added up exactly in 64 bits."""
     if total > MAX_PEOPLE:
-        raise InputError(
-            f"the weights add up to {total:,.0f} people; at most {MAX_PEOPLE:,} can be added up exactly",
-            next_step="Divide the weights by a constant, or treat them as survey weights",
-        )
+        problem = f"the weights add up to {total:,.0f} people; at most {MAX_PEOPLE:,} can be added up exactly"
+        step = "Divide the weights by a constant, or treat them as survey weights"
+        raise InputError(problem, next_step=step)

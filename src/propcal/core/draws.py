@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from propcal.core.atoms import mix
-from propcal.core.grid import FloatArray, IntArray
+from propcal.core.grid import FloatArray, IntArray, mix
 
 STEP = 0x9E3779B97F4A7C15  # of splitmix64: the odd number next to 2**64 divided by the golden ratio
 REACH = 9.0  # standard errors, and outcomes, beyond which no number of outcomes is drawn

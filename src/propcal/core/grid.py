@@ -83,6 +83,14 @@ def significant(score: IntArray, bits: int, *, decimals: int = 3) -> IntArray:
     return np.where(decimal == score, score, coarse)
 
 
+def mix(values: Any) -> Any:
+    """Scramble 64-bit numbers (the finaliser of splitmix64); overflow is intended."""
+    with np.errstate(over="ignore"):
+        values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return values ^ (values >> np.uint64(31))
+
+
 @cache
 def logistic_table() -> IntArray:
     """The logistic curve from -22 to 22 in units of the grid, computed with 40 decimal digits."""

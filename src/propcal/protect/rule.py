@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 
 from propcal.auditing.headcount import ScoreValues
-from propcal.core.atoms import mix
-from propcal.core.grid import BoolArray, FloatArray, check_number
+from propcal.core.grid import BoolArray, FloatArray, check_number, mix
 from propcal.errors import InputError
 from propcal.numbers import SMALLEST_P, About, Limit, known
 

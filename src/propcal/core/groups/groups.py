@@ -76,42 +76,33 @@ class Groups:
     def __post_init__(self) -> None:
         for argument, names in (("columns", self.columns), ("as_levels", self.as_levels)):
             if isinstance(names, str):
-                raise InputError(
-                    f"{argument} must be a list of names, not a single text; got {names!r}", argument=argument
-                )
+                problem = f"{argument} must be a list of names, not a single text; got {names!r}"
+                raise InputError(problem, argument=argument)
             for name in names or ():
                 if list(names or ()).count(name) > 1:
                     raise InputError(f"{argument}: {name!r} is listed twice", argument=argument)
         for name in self.as_levels:
             if name in (self.cuts or {}):
-                raise InputError(
-                    f"as_levels: {name!r} is cut into ranges; its numbers cannot be levels as well",
-                    argument="as_levels",
-                )
+                problem = f"as_levels: {name!r} is cut into ranges; its numbers cannot be levels as well"
+                raise InputError(problem, argument="as_levels")
+        wrong = ""
         if isinstance(self.intersections, str):
             if self.intersections not in ("all", "marginal"):
-                raise InputError(
-                    Argument("intersections")
-                    + f" must be 'all', 'marginal' or a number of columns; got {self.intersections!r}"
-                )
+                wrong = f" must be 'all', 'marginal' or a number of columns; got {self.intersections!r}"
         elif isinstance(self.intersections, Sequence):
-            lists = [
-                isinstance(c, Sequence) and not isinstance(c, str) and len(c) for c in self.intersections
-            ]
+            lists = [isinstance(c, Sequence) and not isinstance(c, str) and c for c in self.intersections]
             if not lists or not all(lists):
-                raise InputError(
-                    Argument("intersections")
-                    + ': a list must contain lists of attributes, such as [["race"], ["race", "gender"]]'
-                )
+                wrong = ': a list must contain lists of attributes, such as [["race"], ["race", "gender"]]'
         else:
             check_number("intersections", self.intersections, at_least=1, whole=True)
+        if wrong:
+            raise InputError(Argument("intersections") + wrong)
         for name, value in (("cuts", self.cuts), ("where", self.where), ("depth", self.depth)):
             if value is not None and not isinstance(value, Mapping):
                 raise InputError(f"{name} must be a dict; got a {type(value).__name__}", argument=name)
         if self.depth and not isinstance(self.intersections, (str, int, np.integer)):
-            raise InputError(
-                "depth cannot be combined with a list of intersections", argument="depth", next_step="Use one"
-            )
+            problem = "depth cannot be combined with a list of intersections"
+            raise InputError(problem, argument="depth", next_step="Use one")
         for attribute, limit in (self.depth or {}).items():
             check_number(Argument("depth") + f" of {attribute!r}", limit, at_least=1, whole=True)
         check_choice("missing", self.missing, ("level", "exclude", "error"))
@@ -151,13 +142,13 @@ class Groups:
         found = mask_names(masks)
         if names is not None and len(names) != len(found):
             raise InputError(f"names: {len(names)} names for {len(found)} masks", argument="names")
-        names = found if names is None else names
-        return cls(
-            columns=[],
-            where={name: _column(name) for name in names},
-            intersections="marginal",
-            missing=missing,
-        )
+        where = {}
+        for name in found if names is None else names:
+            if "`" in name:
+                problem = f"the name of a mask may not contain a backquote: {name!r}"
+                raise InputError(problem, argument="masks")
+            where[name] = f"`{name}` = 1"  # the column is true, or 1
+        return cls(columns=[], where=where, intersections="marginal", missing=missing)
 
     def recipes(self) -> dict[str, Recipe]:
         """How each attribute that is not a column itself is made from columns."""
@@ -166,14 +157,11 @@ class Groups:
             made[column] = make_ranges(column, points)
         for name, text in (self.where or {}).items():
             if not isinstance(name, str) or not name.strip():
-                raise InputError(
-                    Argument("where") + f": every condition needs a name, which must be a text; got {name!r}"
-                )
+                problem = f": every condition needs a name, which must be a text; got {name!r}"
+                raise InputError(Argument("where") + problem)
             if name in made:
-                raise InputError(
-                    Argument("where") + f": {name!r} is the name of a condition and of a column with cuts",
-                    next_step="Rename the condition",
-                )
+                problem = f": {name!r} is the name of a condition and of a column with cuts"
+                raise InputError(Argument("where") + problem, next_step="Rename the condition")
             made[name] = Where(parse(text))
         return made
 
@@ -185,10 +173,8 @@ class Groups:
             _refuse_reserved(name)
         for name in self.where or {}:
             if name in own:
-                raise InputError(
-                    Argument("where") + f": {name!r} is the name of a condition and of a column",
-                    next_step="Rename the condition",
-                )
+                problem = f": {name!r} is the name of a condition and of a column"
+                raise InputError(Argument("where") + problem, next_step="Rename the condition")
         return tuple(names)
 
     def combinations(self, attributes: Sequence[str]) -> Iterator[tuple[int, ...]]:
@@ -319,11 +305,8 @@ class Groups:
             if self.intersections != "marginal" and fits(replace(self, intersections=value, depth=None)):
                 next_step += ", or set " + Argument("intersections", value) + f" for {which} only"
                 break
-        raise InputError(
-            f"{len(patterns.attributes)} attributes have more than {most:,} intersections in these data, "
-            "too many to measure",
-            next_step=next_step,
-        )
+        problem = f"{len(patterns.attributes)} attributes have more than {most:,} intersections in these data"
+        raise InputError(f"{problem}, too many to measure", next_step=next_step)
 
     def preview(
         self,
@@ -356,21 +339,13 @@ class Groups:
             if None in levels:
                 count = int(people[patterns.table[:, column] == levels.index(None)].sum())
                 who = "1 person" if count == 1 else f"{count:,} people"
-                raise InputError(
-                    f"attribute {attribute!r} is missing for {who}",
-                    argument=attribute,
-                    next_step="Find out why, or set "
-                    + Argument("missing", "level")
-                    + " to treat them as a group of their own",
-                )
+                step = "Find out why, or set " + Argument("missing", "level")
+                step += " to treat them as a group of their own"
+                problem = f"attribute {attribute!r} is missing for {who}"
+                raise InputError(problem, argument=attribute, next_step=step)
 
     def _sizes(
-        self,
-        patterns: Patterns,
-        columns: tuple[int, ...],
-        people: IntArray,
-        weight: SumArray,
-        gamma: float,
+        self, patterns: Patterns, columns: tuple[int, ...], people: IntArray, weight: SumArray, gamma: float
     ) -> Iterator[GroupSize]:
         """Every combination of levels of some attributes, sorted, with its size."""
         codes = [patterns.table[:, column] for column in columns]
@@ -398,18 +373,8 @@ def _refuse_reserved(name: str) -> None:
     prefix = next((prefix for prefix in (KEY, BESIDE) if str(name).startswith(prefix)), None)
     if prefix is not None or name in RESERVED:
         which = "that name" if prefix is None else f"names that begin with {prefix!r}"
-        raise InputError(
-            f"an attribute cannot be named {name!r}, because propcal uses {which} itself",
-            argument=name,
-            next_step="Rename the column or condition",
-        )
-
-
-def _column(name: str) -> str:
-    """The condition that a column of truth values (or 0 and 1) is true."""
-    if "`" in name:
-        raise InputError(f"the name of a mask may not contain a backquote: {name!r}", argument="masks")
-    return f"`{name}` = 1"
+        problem = f"an attribute cannot be named {name!r}, because propcal uses {which} itself"
+        raise InputError(problem, argument=name, next_step="Rename the column or condition")
 
 
 def definition(groups: Any, intersections: Any, missing: Missing) -> Groups:
@@ -425,8 +390,6 @@ def definition(groups: Any, intersections: Any, missing: Missing) -> Groups:
             next_step=f"Pass the columns themselves, sensitive_features=frame[{[*names]}]" if named else None,
         )
     if short != Groups():
-        raise InputError(
-            "intersections or missing is given twice: in Groups(...) and beside it",
-            next_step="Set them only in Groups(...)",
-        )
+        problem = "intersections or missing is given twice: in Groups(...) and beside it"
+        raise InputError(problem, next_step="Set them only in Groups(...)")
     return groups

@@ -62,17 +62,18 @@ def environment() -> Environment:
         "cells": _cells,
         "has_findings": lambda table: any(column.kind == "finding" for column in table.columns_at(At.PAGE)),
         "packed": packed,
+        "hash": _hash,
         "is_long": _is_long,
         "look": _look,
         "sorts": lambda column: KINDS[column.kind].words,
         "before_menu": lambda blocks: blocks[: _menu(blocks)],
         "after_menu": lambda blocks: blocks[_menu(blocks) :],
         "row_text": lambda row: row.printed(ON_PAGE),
-        "forest_bars": svg.forest_bars,
+        "forest_bars": lambda forest: [svg.forest_bar(row, forest.axis) for row in forest.rows],
         "table_axis": svg.table_axis,
         "table_bar": svg.table_bar,
-        "forest_ticks": svg.forest_ticks,
-        "right_place": svg.right_place,
+        "forest_ticks": lambda axis: svg.forest_scale(axis).ticks,
+        "right_place": lambda forest: f"{float(svg.forest_scale(forest.axis)(forest.right)):.1f}",
         "scales": svg.scales,
         "paths": svg.paths,
         "group_lines": svg.group_lines,
@@ -82,20 +83,14 @@ def environment() -> Environment:
 
 
 def html(document: Document) -> str:
-    """The page of a document."""
+    """The page of a document, with a rule that allows no other style and no other script."""
     data = document.data() if callable(document.data) else document.data
-    return whole_page(
-        "document.html",
-        title=document.title,
-        brand=document.brand,
-        made=document.made or f"propcal {__version__}",
-        made_on=document.made,
-        script=document.script,
-        about=document.about,
-        document=document,
-        content=None if data is None else packed(rounded(data)),
-        data_key=document.data_key,
-    )
+    made = document.made or f"propcal {__version__}"  # printed at the foot of each sheet of paper
+    style = template_text("page.css").replace("@@title@@", css_text(document.title)).replace("@@made@@", made)
+    script = template_text(document.script) if document.script else ""
+    content = "" if data is None else packed(rounded(data))
+    about = {"style": style, "script": script, "content": content, "version": __version__}
+    return str(filled("document.html", document=document, **about))
 
 
 def card(document: Document) -> str:
@@ -119,11 +114,8 @@ def _fragment(block: Fragment) -> Markup:
     return filled(block.template, **block.content())
 
 
-def _cells(table: Table, row: Mapping[str, Any]) -> list[tuple[Column, str, str]]:
-    return [
-        (column, cell(column, row, ON_PAGE), more(column, row, ON_PAGE))
-        for column in table.columns_at(At.PAGE)
-    ]
+def _cells(row: Mapping[str, Any], columns: Sequence[Column]) -> list[tuple[Column, str, str]]:
+    return [(column, cell(column, row, ON_PAGE), more(column, row, ON_PAGE)) for column in columns]
 
 
 def _look(row: Mapping[str, Any], column: Column) -> str:
@@ -133,27 +125,6 @@ def _look(row: Mapping[str, Any], column: Column) -> str:
 def filled(name: str, **content: Any) -> Markup:
     """A template, filled in."""
     return Markup(environment().get_template(name).render(**content))
-
-
-def whole_page(
-    name: str,
-    *,
-    title: str,
-    brand: str,
-    made: str = f"propcal {__version__}",
-    script: str = "",
-    **content: Any,
-) -> str:
-    """A page in the frame that all share, with a rule that allows no other style and no other script.
-
-    The template fills the block `main` of the frame. `made` is printed at the foot of each sheet of paper.
-    """
-    style = template_text("page.css").replace("@@title@@", css_text(title)).replace("@@made@@", made)
-    own = {"style": Markup(style), "style_hash": _hash(style)}
-    if script:
-        program = template_text(script)
-        own |= {"script": Markup(program), "script_hash": _hash(program)}
-    return str(filled(name, title=title, brand=brand, version=__version__, **own, **content))
 
 
 def write_page(text: str, path: str | PathLike[str] | None) -> str:

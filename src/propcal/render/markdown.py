@@ -8,58 +8,31 @@ from typing import Any
 
 from markupsafe import Markup
 
-from propcal.documents.blocks import (
-    At,
-    Beside,
-    Block,
-    Column,
-    Details,
-    Document,
-    Figures,
-    Items,
-    Paragraphs,
-    Section,
-    Table,
-    Verdict,
-    shown_at,
-)
+from propcal.documents.blocks import At, Block, Column, Document, Figures, Section, Table, shown_at
 from propcal.numbers import ON_PAGE
 from propcal.plain_text import plain
 from propcal.render.cells import KINDS, cell, more
+from propcal.render.html import environment
 
 
 def markdown(document: Document) -> str:
     """The whole document."""
     about = ". ".join(f"{name}: {escaped(text)}" for name, text in document.about)
-    lines = [f"# {escaped(document.title)}", f"{about}." if about else "", *_blocks(document.blocks, 2)]
-    return re.sub(r"\n{3,}", "\n\n", "\n\n".join(lines)).strip() + "\n"
+    lines = [f"# {escaped(document.title)}", f"{about}." if about else "", _blocks(document.blocks, 2)]
+    return "\n\n".join(filter(None, lines)) + "\n"
 
 
 def markdown_section(section: Section, level: int = 2) -> str:
     """A section by itself."""
-    return "\n\n".join(_blocks([section], level))
+    return _blocks([section], level)
 
 
-def _blocks(blocks: Sequence[Block], level: int) -> Iterable[str]:
-    for block in shown_at(blocks, At.MARKDOWN):
-        if isinstance(block, Verdict):
-            yield f"{'#' * level} {escaped(block.headline)}"
-            yield escaped(" ".join([*block.sentences, block.explanation]).strip())
-        elif isinstance(block, Paragraphs):
-            yield f"**{escaped(block.heading)}**" if block.heading else ""
-            yield from map(escaped, block.texts)
-        elif isinstance(block, Items) and block.items:
-            yield f"**{escaped(block.title)}**" if block.title else ""
-            yield "\n".join(f"- {escaped(item)}" for item in dict.fromkeys(block.items))
-        elif isinstance(block, Figures):
-            yield _figures(block)
-        elif isinstance(block, Table):
-            yield from _table(block)
-        elif isinstance(block, Section):
-            yield f"{'#' * level} {escaped(block.title)}"
-            yield from _blocks(block.blocks, level + 1)
-        elif isinstance(block, (Details, Beside)):
-            yield from _blocks(block.blocks, level)
+def _blocks(blocks: Sequence[Block], level: int) -> str:
+    """Blocks with a blank line between their parts."""
+    template = environment().overlay(autoescape=False).get_template("document.md")
+    content = {"shown": lambda some: shown_at(some, At.MARKDOWN), "md": escaped, "figures": _figures}
+    content |= {"table": _table, "texts": lambda texts: list(map(escaped, texts))}
+    return re.sub(r"\n{3,}", "\n\n", template.render(items=blocks, level=level, **content)).strip()
 
 
 def _grid(headings: Sequence[str], numbers: Sequence[bool], rows: Iterable[Sequence[str]]) -> str:
@@ -79,15 +52,13 @@ def _figures(block: Figures) -> str:
     return _grid(headings, [False, *[True] * len(block.figures)], rows)
 
 
-def _table(block: Table) -> Iterable[str]:
-    columns, rows = block.columns_at(At.MARKDOWN), block.rows_at(At.MARKDOWN)
-    yield f"**{escaped(block.title)}**" if block.title else ""
-    yield _grid(
+def _table(block: Table) -> str:
+    columns = block.columns_at(At.MARKDOWN)
+    return _grid(
         [escaped(column.heading) for column in columns],
         [not KINDS[column.kind].words for column in columns],
-        [[_cell(column, row) for column in columns] for row in rows],
+        [[_cell(column, row) for column in columns] for row in block.rows_at(At.MARKDOWN)],
     )
-    yield escaped(block.note)
 
 
 def _cell(column: Column, row: Mapping[str, Any]) -> str:

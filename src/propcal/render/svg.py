@@ -13,7 +13,7 @@ import numpy as np
 from propcal.core.grid import FloatArray
 from propcal.documents.audit_pictures import FourPictures, GroupPictures
 from propcal.documents.blocks import Column, Table
-from propcal.documents.charts import Axis, Forest, ForestRow, Mark, Plot, ratio_axis
+from propcal.documents.charts import Axis, ForestRow, Mark, Plot, ratio_axis
 from propcal.numbers import Limit, known
 
 Numbers = Sequence[float] | FloatArray
@@ -118,9 +118,14 @@ class ForestBar:
     beyond: str
 
 
+def forest_scale(axis: Axis) -> Scale:
+    """The axis of a forest on paper."""
+    return Scale(axis, BAR_MARGIN, BAR_WIDTH - BAR_MARGIN)
+
+
 def forest_bar(row: ForestRow, axis: Axis) -> ForestBar:
     """Where a number and its interval lie; what is not known is empty."""
-    scale = Scale(axis, BAR_MARGIN, BAR_WIDTH - BAR_MARGIN)
+    scale = forest_scale(axis)
 
     def place(value: Any) -> str:
         if not known(value):
@@ -147,21 +152,6 @@ def table_bar(column: Column, row: Mapping[str, Any], axis: Axis) -> ForestBar:
     """A ratio of a table, drawn."""
     value, low, high = (row[f"{column.key}{end}"] for end in ("", "_low", "_high"))
     return forest_bar(ForestRow("", value, low, high), axis)
-
-
-def forest_bars(forest: Forest) -> list[ForestBar]:
-    """The rows of a forest on paper."""
-    return [forest_bar(row, forest.axis) for row in forest.rows]
-
-
-def forest_ticks(axis: Axis) -> list[tuple[str, str]]:
-    """The marks of a forest's axis."""
-    return Scale(axis, BAR_MARGIN, BAR_WIDTH - BAR_MARGIN).ticks
-
-
-def right_place(forest: Forest) -> str:
-    """Where a score that is right lies."""
-    return f"{float(Scale(forest.axis, BAR_MARGIN, BAR_WIDTH - BAR_MARGIN)(forest.right)):.1f}"
 
 
 def point(x: float, y: float) -> str:

@@ -11,13 +11,13 @@ from attack import FEWEST, MOVED
 
 from propcal import audit, discover
 from propcal.auditing.headcount import Headcount
-from propcal.documents.blocks import Table
+from propcal.documents.blocks import Document, Table
 from propcal.documents.discovery import discovery_section
 from propcal.numbers import ON_PAGE, Limit, known
 from propcal.protect.audits import protected_audit
 from propcal.protect.discoveries import protected_discovery
 from propcal.render.cells import cell
-from propcal.render.markdown import markdown_section
+from propcal.render.markdown import markdown
 
 
 def cohort(n=4000, seed=1):
@@ -128,7 +128,7 @@ def test_nothing_else_on_the_page_tells_an_exact_count(found):
     told = {shown.overall["people"], shown.overall["events"], shown.found[0].people, shown.found[0].events}
     told |= set(shown.protection.table["people"])
     exact = {len(y), int(y.sum()), *(own.protection.table["people"].astype(int)), round(own.found[0].people)}
-    text = markdown_section(discovery_section(own, 11))
+    text = markdown(Document("", "", [discovery_section(own, 11)]))
     assert exact - told
     assert not (exact - told) & {int(number.replace(",", "")) for number in re.findall(r"\d[\d,]*\d", text)}
 

@@ -16,8 +16,6 @@ from propcal.auditing.audit_tables import row_dicts
 from propcal.auditing.names import (
     CHANCE,
     HEADLINES,
-    HIGHER,
-    LOWER,
     MEASURE_NAMES,
     MISCALIBRATED,
     NONE_FOUND,
@@ -51,7 +49,7 @@ from propcal.documents.charts import LOOKS, Chart, Forest
 from propcal.documents.data import audit_content
 from propcal.documents.methods import lead, methods_section
 from propcal.documents.risk_ranges import groups_apart, risk_ranges
-from propcal.documents.words import table, words
+from propcal.documents.words import all_words, table, words
 from propcal.numbers import IN_SENTENCE, ON_PAGE, Limit, are, excludes_one, known, plural
 
 TITLE = "Is this risk score right for everyone?"
@@ -227,27 +225,13 @@ def _groups(audit: Audit, score: str) -> Section:
     groups = table("groups", kept, score=score, unit=unit, measures=measures, explained=explained)
     blocks: list[Block] = [
         Paragraphs([words("tables", "groups", explained=explained)], places=At.PAGE),
-        replace(groups, legend=_legend(audit)),
+        replace(groups, legend=all_words("marks", tested=len(audit.verdict.tests))),
     ]
     if left_out:
         heading = f"Shown but not tested: {plural(len(left_out), 'group')}"
         untested = table("left", left_out, heading=heading, unit=unit)
         blocks.append(Details(heading, [untested], places=At.TEXT | At.WRITTEN, printed=True))
     return Section("groups", "Group by group", blocks, link="Groups")
-
-
-def _legend(audit: Audit) -> dict[str, str]:
-    """What the marks beside groups mean."""
-    off = "In brackets: off as well, but not named by the verdict."
-    compared = "Lower, higher: O/E in comparison with what the error of the others would give."
-    return {
-        LOWER: compared,
-        HIGHER: compared,
-        "": "Blank: could be chance." if len(audit.verdict.tests) else "Nothing was tested.",
-        f"({TOO_HIGH})": off,
-        f"({TOO_LOW})": off,
-        "+": "+: the interval excludes 1, but not after adjustment for the number of tests.",
-    }
 
 
 def threshold_label(threshold: float) -> str:

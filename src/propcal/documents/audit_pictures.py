@@ -14,7 +14,7 @@ from propcal.auditing.audit_tables import row_dicts
 from propcal.core.grid import FloatArray
 from propcal.documents.audit_charts import chosen_groups
 from propcal.documents.charts import Axis, Mark, Plot, round_axis
-from propcal.documents.words import words
+from propcal.documents.words import all_words, words
 from propcal.numbers import IN_SENTENCE, ON_PAGE, Limit, capital, known, trimmed
 
 ENDS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8)  # of axes that hold rare risks
@@ -66,16 +66,6 @@ class FourPictures:
     risk_end: str  # of both axes of the calibration curves
 
 
-@dataclass(frozen=True)
-class Panel:
-    """One group's curve and band, drawn as in the large picture, and whether it is shown at once."""
-
-    group: GroupPictures
-    look: str
-    finding: str
-    at_once: bool
-
-
 def four_pictures(audit: Audit) -> FourPictures:
     """The pictures of everybody, and the groups ready for the reader to pick."""
     found, unit = _group_curves(audit), audit.identity.unit
@@ -88,16 +78,25 @@ def four_pictures(audit: Audit) -> FourPictures:
             Mark(mark.kind, mark.look.replace("all", "one"), [], [], key=key) for key, mark in marks.items()
         ]
         plots[i] = replace(plot, marks=[*plot.marks, *marks.values(), *picked])
-    return FourPictures(plots, _headings(unit), groups, trimmed(end))
+    return FourPictures(plots, all_words("picture_columns", unit=unit), groups, trimmed(end))
 
 
-def curve_panels(audit: Audit, drawn: Sequence[GroupPictures], look_of: Callable[[Any], str]) -> list[Panel]:
+def curve_panels(
+    audit: Audit, drawn: Sequence[GroupPictures], look_of: Callable[[Any], str]
+) -> list[dict[str, Any]]:
     """Groups that have a curve: those named, then those that are off, then the others, the largest first."""
     curves = {group.name: group for group in drawn if len(group.marks["calibration"].y)}
     order = chosen_groups(audit, most=len(audit.groups), by_ratio=False).rows.iloc[1:]
     rows = [row for row in row_dicts(order) if row["label"] in curves]
-    shown = [(curves[row["label"]], look_of(row), row["finding"]) for row in rows]
-    return [Panel(*panel, at_once=i < AT_ONCE) for i, panel in enumerate(shown)]
+    return [
+        {
+            "group": curves[row["label"]],
+            "look": look_of(row),
+            "finding": row["finding"],
+            "at_once": i < AT_ONCE,
+        }
+        for i, row in enumerate(rows)
+    ]
 
 
 def _group_curves(audit: Audit) -> list[GroupCurves]:
@@ -151,28 +150,18 @@ def _frames(benefit: Axis, end: float, unit: str) -> list[Plot]:
     """The pictures without people: words, axes and guides."""
     treated, relative = round_axis("threshold from which people are treated"), Axis(f"{unit}, relative", 0, 1)
     risk, rate = round_axis("predicted risk", 0.0, end), round_axis("observed rate", 0.0, end)
-    frames = {
-        "roc": ("Does it tell people apart?", round_axis("1 − specificity"), round_axis("sensitivity")),
-        "calibration": (f"Of {unit} with a predicted risk of 30 %, do 30 % have the outcome?", risk, rate),
-        "benefit": ("Would acting on it help?", treated, benefit),
-        "distribution": ("How are the scores spread?", round_axis("score"), relative),
+    axes = {
+        "roc": (round_axis("1 − specificity"), round_axis("sensitivity")),
+        "calibration": (risk, rate),
+        "benefit": (treated, benefit),
+        "distribution": (round_axis("score"), relative),
     }
-    diagonals = {"roc": 1.0, "calibration": end}  # others have a line at zero
+    headings, diagonals = all_words("picture_questions", unit=unit), {"roc": 1.0, "calibration": end}
     return [
-        Plot(key, heading, words("pictures", key, unit=unit), x, y, [guide])
-        for key, (heading, x, y) in frames.items()
-        for guide in [Mark("line", "guide", [0, x.high], [0, diagonals.get(key, 0)])]
+        Plot(key, headings[key], words("pictures", key, unit=unit), x, y, [guide])
+        for key, (x, y) in axes.items()
+        for guide in [Mark("line", "guide", [0, x.high], [0, diagonals.get(key, 0)])]  # or a line at zero
     ]
-
-
-def _headings(unit: str) -> dict[str, list[str]]:
-    """Of the table of numbers behind each picture."""
-    return {
-        "roc": ["threshold", "sensitivity", "1 − specificity"],
-        "calibration": ["predicted risk", "observed rate", "95 % band, %"],
-        "benefit": ["threshold", "net benefit", "treat everybody"],
-        "distribution": ["scores from", "to", unit, "events"],
-    }
 
 
 def _group(found: GroupCurves, densest: float, lowest: float, end: float, unit: str) -> GroupPictures:

@@ -122,7 +122,7 @@ def next_steps(course: Course) -> list[str]:
 
 def _methods(course: Course) -> list[str]:
     """How evidence, alarms and onsets were computed."""
-    standing = [words("course_methods", name, alarm=ALARM) for name in all_words("course_methods")]
+    standing = list(all_words("course_methods", alarm=ALARM).values())
     kinds = [TEST_NAMES[kind] for kind in course.settings["tests"]]
     return sentences("course", "methods", course, _reference(course), kinds, standing)
 

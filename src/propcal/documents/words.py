@@ -34,9 +34,13 @@ def _data(file: str) -> dict[str, dict[str, Any]]:
     return tomllib.loads(_file(file))
 
 
-def all_words(part: str) -> dict[str, Any]:
-    """All texts of a part, by name."""
-    return _data("words.toml")[part]
+def all_words(part: str, /, **values: Any) -> dict[str, Any]:
+    """All texts of a part by name, with these values filled in."""
+    return {filled(name, values): _filled(text, values) for name, text in _data("words.toml")[part].items()}
+
+
+def _filled(text: str | list[str], values: Mapping[str, Any]) -> Any:
+    return filled(text, values) if isinstance(text, str) else [filled(each, values) for each in text]
 
 
 def _macros(name: str) -> str:
@@ -50,17 +54,13 @@ def _environment() -> Environment:
     """Numbers are printed as in sentences; claims are chosen by kind and direction."""
     made = Environment(loader=FunctionLoader(_macros), undefined=StrictUndefined, autoescape=False)
     printed = "change ci count decimal interval percent points whole"
-    functions = "are capital excludes_one in_parentheses listed listed_some noun p_equals percent_of plural"
+    functions = (
+        "capital excludes_one in_parentheses listed listed_some noun p_equals percent_of plural risk_range"
+    )
     made.filters |= {name: getattr(numbers.IN_SENTENCE, name) for name in printed.split()}
-    made.filters |= {
-        name: getattr(numbers, name) for name in [*functions.split(), "risk_range", "rough_percent"]
-    }
+    made.filters |= {name: getattr(numbers, name) for name in functions.split()}
     made.filters |= {"g": "{:g}".format, "comma": "{:,}".format, "plain": plain, "repr": repr}
-    made.filters |= {
-        "at_most": at_most,
-        "inside": inside,
-        "whole_percent": lambda share: f"{ceil(100 * share)} %",
-    }
+    made.filters |= {"at_most": at_most, "inside": inside, "rough_percent": numbers.rough_percent}
     made.filters |= {
         "each": lambda items, macro, *more: [macro(item, *more) for item in items],
         "of": lambda claims, kind: [claim for claim in claims if claim.kind == kind],
@@ -73,7 +73,8 @@ def _environment() -> Environment:
         "exact": lambda value: numbers.known(value) and not isinstance(value, numbers.Limit),
         "rough": lambda value: isinstance(value, (numbers.About, numbers.Limit)),
     }
-    made.globals |= made.filters | {"in_text": numbers.IN_TEXT, "round": round, "vital": VITAL}
+    styles = {"in_text": numbers.IN_TEXT, "on_page": numbers.ON_PAGE}
+    made.globals |= made.filters | styles | {"round": round, "vital": VITAL}
     return made
 
 
@@ -113,7 +114,7 @@ def words(part: str, name: str, /, **values: Any) -> str:
     >>> words("tables", "apart", floor="10 %")[-31:]
     'Rates below 10 % count as 10 %.'
     """
-    return filled(all_words(part)[name], values)
+    return filled(_data("words.toml")[part][name], values)
 
 
 def sentences(file: str, name: str, /, *given: Any, **values: Any) -> list[str]:
@@ -133,22 +134,18 @@ def table(name: str, rows: Sequence[Mapping[str, Any]], key: str = "", /, **valu
     found = _data("tables.toml")[name]
     texts: dict[str, Any] = {part: filled(found.get(part, ""), values) for part in ("title", "note")}
     more = {part: found[part] for part in ("most", "item", "sortable") if part in found}
-    columns = list(_columns(found["columns"], values))
-    return Table(
-        key or name, columns=columns, rows=rows, places=_places(found.get("places", "")), **texts, **more
-    )
+    more |= {"columns": list(_columns(found["columns"], values)), "places": _places(found.get("places", ""))}
+    return Table(key or name, rows=rows, **texts, **more)
 
 
 def _columns(lines: Sequence[str], values: Mapping[str, Any]) -> Iterator[Column]:
     """Columns from "key | heading | kind:digits | places"; see the head of tables.toml."""
+    shared = _data("tables.toml")["shared"]
     for line in lines:
-        key, *parts = line.split(" | ")
-        if key[0] == "*":
-            yield from values.get(key[1:]) or _columns(
-                _data("tables.toml")["shared"].get(key[1:], ()), values
-            )
+        if line[0] == "*":
+            yield from values.get(line[1:]) or _columns(shared.get(line[1:], ()), values)
             continue
-        heading, kind, where = [*parts, "text", ""][:3] if len(parts) == 1 else [*parts, ""][:3]
+        key, heading, kind, where = [*line.split(" | "), "", ""][:4]
         where, _, condition = where.partition("if ")
         if not condition or values[condition]:
             kind, _, digits = kind.partition(":")

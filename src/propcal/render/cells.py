@@ -49,6 +49,11 @@ def _explained(_: Style, row: Row, __: Column) -> str:
     return f"explained by {plain(row['explained'])}" if row.get("explained") else ""
 
 
+def _if_known(text: Callable[[float], str]) -> Callable[[Style, Row, Column], str]:
+    """What a function says of a value that is known."""
+    return lambda style, row, column: text(row[column.key]) if known(row[column.key]) else style.unknown
+
+
 def _per_100(style: Style, row: Row, column: Column) -> str:
     value = row[column.key]
     return style.decimal(100 * value, _digits(row, column)) if known(value) else style.unknown
@@ -75,14 +80,9 @@ KINDS = {
     "word": Kind(_words),
     "range": Kind(lambda _, row, column: risk_range(row[column.key])),
     "count": _of("count"),
-    "whole": _of("whole"),
     "some": Kind(lambda style, row, column: style.count(row[column.key]) if row[column.key] != 0 else ""),
     "percent": _of("percent"),
-    "share": Kind(
-        lambda style, row, column: (
-            f"{100 * row[column.key]:.0f} %" if known(row[column.key]) else style.unknown
-        )
-    ),
+    "share": Kind(_if_known(lambda value: f"{100 * value:.0f} %")),
     "p": _of("p_value"),
     "decimal": Kind(lambda style, row, column: style.decimal(row[column.key], _digits(row, column))),
     "signed": Kind(lambda style, row, column: style.decimal(row[column.key], _digits(row, column), "+")),
@@ -94,14 +94,9 @@ KINDS = {
     "open interval": Kind(_open_interval),
     "percent interval": Kind(_percent_interval),
     "points interval": Kind(lambda style, row, column: _percent_interval(style, row, column, "+")),
-    "points": Kind(lambda style, row, column: style.points(row[column.key], column.digits)),
     "per 100": Kind(_per_100),
     "per 100 with interval": Kind(_per_100, more=_percent_interval),
-    "at most": Kind(
-        lambda style, row, column: (
-            f"{ceil(round(100 * row[column.key], 6))} %" if known(row[column.key]) else style.unknown
-        )
-    ),
+    "at most": Kind(_if_known(lambda value: f"{ceil(round(100 * value, 6))} %")),
     "forest": Kind(lambda *_: ""),  # drawn, not printed
     "evidence": Kind(lambda style, row, column: evidence_text(row[column.key], style)),
 }

@@ -8,7 +8,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from propcal.documents.blocks import At, Block, Column, Document, Figures, Section, Table, shown_at
+from propcal.documents.blocks import At, Block, Column, Document, Figures, Table, shown_at
 from propcal.numbers import ON_PAGE
 from propcal.plain_text import plain
 from propcal.render.cells import KINDS, cell, more
@@ -20,11 +20,6 @@ def markdown(document: Document) -> str:
     about = ". ".join(f"{name}: {escaped(text)}" for name, text in document.about)
     lines = [f"# {escaped(document.title)}", f"{about}." if about else "", _blocks(document.blocks, 2)]
     return "\n\n".join(filter(None, lines)) + "\n"
-
-
-def markdown_section(section: Section, level: int = 2) -> str:
-    """A section by itself."""
-    return _blocks([section], level)
 
 
 def _blocks(blocks: Sequence[Block], level: int) -> str:

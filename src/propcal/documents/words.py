@@ -132,10 +132,10 @@ def sentence(file: str, name: str, /, *given: Any, **values: Any) -> str:
 def table(name: str, rows: Sequence[Mapping[str, Any]], key: str = "", /, **values: Any) -> Table:
     """A table of tables.toml; `values` are filled into its texts, and say which of its columns there are."""
     found = _data("tables.toml")[name]
-    texts: dict[str, Any] = {part: filled(found.get(part, ""), values) for part in ("title", "note")}
-    more = {part: found[part] for part in ("most", "item", "sortable") if part in found}
-    more |= {"columns": list(_columns(found["columns"], values)), "places": _places(found.get("places", ""))}
-    return Table(key or name, rows=rows, **texts, **more)
+    parts: dict[str, Any] = {part: filled(found.get(part, ""), values) for part in ("title", "note")}
+    parts |= {part: found[part] for part in ("most", "item", "sortable") if part in found}
+    parts |= {"columns": list(_columns(found["columns"], values)), "places": _places(found.get("places", ""))}
+    return Table(key or name, rows=rows, **parts)
 
 
 def _columns(lines: Sequence[str], values: Mapping[str, Any]) -> Iterator[Column]:

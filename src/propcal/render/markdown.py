@@ -25,8 +25,13 @@ def markdown(document: Document) -> str:
 def _blocks(blocks: Sequence[Block], level: int) -> str:
     """Blocks with a blank line between their parts."""
     template = environment().overlay(autoescape=False).get_template("document.md")
-    content = {"shown": lambda some: shown_at(some, At.MARKDOWN), "md": escaped, "figures": _figures}
-    content |= {"table": _table, "texts": lambda texts: list(map(escaped, texts))}
+    content: dict[str, Any] = {
+        "shown": lambda some: shown_at(some, At.MARKDOWN),
+        "md": escaped,
+        "texts": lambda some: [escaped(text) for text in some],
+        "figures": _figures,
+        "table": _table,
+    }
     return re.sub(r"\n{3,}", "\n\n", template.render(items=blocks, level=level, **content)).strip()
 
 

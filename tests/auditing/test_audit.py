@@ -540,3 +540,19 @@ def test_an_alert_of_0_and_1_with_the_right_rate_is_neither_too_high_nor_too_low
     assert row.observed_expected_low < 1 < row.observed_expected_high
     assert row.observed_expected_low > 0.85
     assert row.observed_expected_high < 1.2
+
+
+def test_no_cell_is_called_wrong_where_no_error_was_found():
+    """By this seed, the interval of one cell of a perfect score excludes 0."""
+    rng = np.random.default_rng(70)
+    n = 3000
+    frame = pd.DataFrame({"race": rng.choice(list("ABC"), n), "sex": rng.choice(["F", "M"], n)})
+    risk = 1 / (1 + np.exp(-rng.normal(-1.2, 1, n)))
+    y = (rng.random(n) < risk).astype(int)
+    a = audit(y, risk, sensitive_features=frame, n_draws=100)
+    cells = a.categories[a.categories.eligible]
+    assert a.verdict.conclusion == "no miscalibration found"
+    assert ((cells.low > 0) | (cells.high < 0)).any()
+    assert set(cells.finding) == {"could be chance"}
+    assert "*" not in repr(a)
+    assert "An interval may exclude 0 by chance" in " ".join(repr(a).split())

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from propcal import Atoms, MCBoost, PMCBoost, audit, compare
+from propcal.core.logistic import expit
 from propcal.errors import InputError
 from propcal.numbers import Limit
 from propcal.protect.comparisons import protected_comparison
@@ -291,3 +292,17 @@ def test_an_estimate_of_a_mean_square_is_not_printed_below_0(cohort):
             break
     else:
         raise AssertionError("no estimate was below 0: the test shows nothing")
+
+
+def test_a_correction_that_lowers_the_brier_score_is_not_advised_against_for_a_small_change_elsewhere():
+    """Only D is wrong and put right; chance alone has B, F off, whose prediction falls by 2 %."""
+    rng = np.random.default_rng(5)
+    n = 8000
+    race, sex = rng.choice(list("ABCD"), n, p=[0.5, 0.2, 0.2, 0.1]), rng.choice(["F", "M"], n)
+    risk = expit(rng.normal(-1.5, 1, n))
+    y = (rng.random(n) < np.where(race == "D", np.clip(1.5 * risk, 0, 0.98), risk)).astype(int)
+    y[(race == "B") & (sex == "F") & (rng.random(n) < 0.06)] = 1
+    after = np.where(race == "D", np.clip(1.5 * risk, 0, 0.98), risk * np.where(race == "B", 0.98, 1))
+    c = compare({"before": risk, "after": after}, y, sensitive_features={"race": race, "sex": sex})
+    assert "further off" not in {one.direction for one in c.claims}
+    assert "Do not use this correction" not in c.to_html()

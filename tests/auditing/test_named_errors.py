@@ -180,7 +180,7 @@ def test_differences_that_no_group_can_be_named_for(people):
     centre = {s: optimize.brentq(level, -5, 5, args=(people.sex == s,)) for s in ("F", "M")}
     a = audited(people, x + steep * (x - people.sex.map(centre)))
     assert named(a)[0] == ("beyond", "", "")
-    assert "but the data do not show for whom" in a.verdict.text
+    assert "by more than chance explains. The clearest gap is in" in a.verdict.text
 
 
 def test_a_verdict_is_short_and_states_no_more_than_its_claims(people):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import jsonschema
 import numpy as np
+import pandas as pd
 import pytest
 
 from paths import ROOT
@@ -180,6 +181,22 @@ def test_within_asks_for_the_certificate(files, run):
     assert "within 8%: the verdict is: not shown to be within 8 %" in err
     assert json.loads(out)["settings"]["within"] == 0.08
     assert run("audit", "right.csv", *COLUMNS, "--intersections", "marginal", *fail_on("within 90%"))[1] == ""
+
+
+def test_a_miscalibrated_score_fails_though_it_is_within_a_share(run):
+    """D has 40 people, too few to be tested, and is far off; the slope of all others is wrong."""
+    rng = np.random.default_rng(3)
+    x = rng.normal(-1.2, 1, 20_040)
+    small = np.arange(len(x)) < 40
+    y = rng.random(len(x)) < np.where(small, 0.0, 1 / (1 + np.exp(-(1.15 * (x + 1.1) - 1.1))))
+    frame = {"risk": 1 / (1 + np.exp(-x)), "y": y.astype(int), "race": np.where(small, "D", "A")}
+    pd.DataFrame(frame).to_csv("slope.csv", index=False)
+    command = ("audit", "slope.csv", *COLUMNS[:4], "--groups", "race", "--draws", "100", "--within", "20%")
+    out, err = run(*command, *fail_on("verdict"), code=1)
+    assert "Verdict: Shown to be within 20 %, but miscalibrated" in out
+    assert "1 subgroup is too small to test." in " ".join(out.split())
+    assert "verdict: the score is miscalibrated" in err
+    run(*command, *fail_on("within 20%"))
 
 
 def test_within_fails_where_events_are_too_few_to_show_it(files, run):

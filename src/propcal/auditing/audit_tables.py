@@ -59,7 +59,9 @@ def categories_frame(found: Findings, unit: str) -> pd.DataFrame:
         [f"fewer than {rule.min_people} {unit}", f"share below {found.min_share:.2g} of all"],
         f"with repeat visits, worth fewer than {rule.min_people} different people",
     )
-    cases = [~eligible, np.isnan(low), low > 0, high < 0]  # without limits of the gap nothing was tested
+    # without limits of the gap nothing was tested; no cell is wrong of a score in which no error was found
+    wrong = bool(found.claims) or any(test.rejected for test in found.tests)
+    cases = [~eligible, np.isnan(low), wrong & (low > 0), wrong & (high < 0)]
     names = np.array([size.group.name for size in table.collection.kept], dtype=object)
     labels = np.array([table.bins.label(i) for i in range(len(table.bins))], dtype=object)
     columns: dict[str, Any] = {

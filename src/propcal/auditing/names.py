@@ -37,8 +37,10 @@ HEADLINES = {
 }
 
 
-def headline_of(conclusion: str, fitted_on_these: bool | None, unit: str) -> Headline:
+def headline_of(conclusion: str, fitted_on_these: bool | None, unit: str, *, wrong: bool = False) -> Headline:
     """The headline of an audit; a correction judged by the people it was fitted to gets no tick.
+
+    Nor does a score that is `wrong`, though it is shown to be within a share.
 
     >>> headline_of(NONE_FOUND, True, "patients")
     Headline(tone='few', words='Not evidence, because fitted to these very patients')
@@ -46,6 +48,8 @@ def headline_of(conclusion: str, fitted_on_these: bool | None, unit: str) -> Hea
     'No miscalibration found'
     >>> headline_of("shown to be within 20 %", None, "patients")
     Headline(tone='noise', words='Shown to be within 20 %')
+    >>> headline_of("shown to be within 20 %", None, "patients", wrong=True).words
+    'Shown to be within 20 %, but miscalibrated'
     """
     if fitted_on_these and conclusion == MISCALIBRATED:
         return Headline("wrong", f"Miscalibrated, although fitted to these very {unit}")
@@ -53,8 +57,8 @@ def headline_of(conclusion: str, fitted_on_these: bool | None, unit: str) -> Hea
         return Headline(HEADLINES[NOT_ENOUGH].tone, f"Not evidence, because fitted to these very {unit}")
     if conclusion in HEADLINES:
         return HEADLINES[conclusion]
-    tone = "noise" if conclusion.startswith(SHOWN) else "few"
-    return Headline(tone, f"{conclusion[0].upper()}{conclusion[1:]}")
+    tone = "noise" if conclusion.startswith(SHOWN) and not wrong else "few"
+    return Headline(tone, f"{conclusion[0].upper()}{conclusion[1:]}{', but miscalibrated' if wrong else ''}")
 
 
 def explanation(row: Any) -> str:

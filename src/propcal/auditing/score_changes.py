@@ -233,7 +233,7 @@ def _chance_square(found: Findings, criterion: Criterion) -> float:
 
 TEST = "observed events against the midpoint of both predictions"
 BETTER, WORSE, COULD_BE_CHANCE, SAME = "nearer", "further off", "could be chance", "hardly changed"
-HARDLY = 0.01  # in the logarithm of a predicted rate: smaller changes do not matter
+HARDLY = 0.03  # in the logarithm of a predicted rate: smaller changes do not matter
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ import numpy as np
 from propcal import __version__
 from propcal.auditing.audit import Audit
 from propcal.auditing.audit_tables import row_dicts
+from propcal.auditing.claims import ERRORS
 from propcal.auditing.names import (
     CHANCE,
     HEADLINES,
@@ -20,6 +21,7 @@ from propcal.auditing.names import (
     MISCALIBRATED,
     NONE_FOUND,
     NOT_ENOUGH,
+    SHOWN,
     TOO_HIGH,
     TOO_LOW,
     explanation,
@@ -129,7 +131,9 @@ def headline(audit: Audit) -> tuple[str, str]:
     fitted = audit.settings["fitted_on_these"]
     if mostly_unjudged(audit) and not fitted:
         return "few", "No miscalibration found, but not enough data for most cells"
-    return headline_of(audit.verdict.conclusion, fitted, audit.identity.unit)
+    verdict = audit.verdict
+    wrong = verdict.conclusion.startswith(SHOWN) and any(claim.kind in ERRORS for claim in verdict.claims)
+    return headline_of(verdict.conclusion, fitted, audit.identity.unit, wrong=wrong)
 
 
 def verdict_block(audit: Audit, subject: str = "Verdict", sites: str = "") -> Verdict:

@@ -28,7 +28,8 @@ def comparison_document(comparison: Comparison, around: Around | None = None) ->
     name, audit = [*comparison.audits.items()][-1]
     unchanged = name in comparison.unchanged
     ways = [claim.direction for claim in comparison.claims_of(name)]
-    steps = next_steps(audit, name, ways.count(WORSE), ways.count(BETTER))
+    lower = comparison.changes.query("score == @name and brier_change == @LOWER")
+    steps = next_steps(audit, name, ways.count(WORSE), ways.count(BETTER) + len(lower))
     compared = [
         f"For comparison, “{other}”: {one.verdict.conclusion}. {' '.join(_besides_conclusion(one))}"
         for other, one in comparison.audits.items()

@@ -108,8 +108,12 @@ def _clearest_cells(audit: Audit) -> list[Block]:
     for i, row in enumerate(rows):
         label = labels.get(row["group"], row["group"])
         row |= {"label": f"* {label}" if row["beyond"] else label, "brief": i < BRIEF_CELLS}
-    untested = not sure and bool(worst["low"].isna().all())
-    return [table("clearest", rows, unit=audit.identity.unit, sure=sure, untested=untested)]
+    told = {
+        "sure": sure,
+        "untested": not sure and bool(worst["low"].isna().all()),
+        "unsupported": not sure and bool(((worst["low"] > 0) | (worst["high"] < 0)).any()),
+    }
+    return [table("clearest", rows, unit=audit.identity.unit, **told)]
 
 
 def _losses(audit: Audit) -> list[Block]:

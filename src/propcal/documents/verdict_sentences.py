@@ -62,7 +62,7 @@ def verdict_of(
         everywhere, shown = shown_within(groups, within)
         everywhere = conclusion.startswith(SHOWN) if conclusion else everywhere
         judged = f"{SHOWN if everywhere else NOT_SHOWN} {at_most(within)}"
-        kept = told[:1] if claims else []
+        kept = told[:2] if claims else []
         asked = (_everywhere if everywhere else _margins)(shown, groups, identity, within)
         told = [*asked[: MOST_SENTENCES - len(first) - len(kept)], *kept]
     told = [*first, *told][:MOST_SENTENCES]
@@ -119,7 +119,8 @@ def _than_others(overall: Sequence[Claim], beyond: Sequence[Claim]) -> str:
 
 def _everywhere(_: Sequence[Claim], groups: pd.DataFrame, identity: Identity, within: float) -> list[str]:
     n = int((groups["kept"].astype(bool) & groups["shown_within"].notna()).sum()) - 1
-    return sentences("verdict", "everywhere", n, groups["people"].iloc[0], at_most(within), identity)
+    untested, people = len(groups) - 1 - n, groups["people"].iloc[0]
+    return sentences("verdict", "everywhere", n, untested, people, at_most(within), identity)
 
 
 def _margins(claims: Sequence[Claim], groups: pd.DataFrame, identity: Identity, within: float) -> list[str]:

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from propcal.auditing import names as finding
-from propcal.auditing.claims import ERRORS
 from propcal.auditing.names import LOSSES
 from propcal.cli.log import say
 from propcal.cli.texts import share, unlike
@@ -209,7 +208,7 @@ def _decide(gate: Gate, options: Gates, audit: Any, shown: Any, unseen: float, o
         value, why = conclusion, f"the verdict is: {conclusion}"
         failed = conclusion.startswith((finding.MISCALIBRATED, finding.NOT_SHOWN))
         unknown = "" if failed or conclusion.startswith((finding.NONE_FOUND, finding.SHOWN)) else why
-        if gate.name == "verdict" and any(claim.kind in ERRORS for claim in audit.verdict.claims):
+        if gate.name == "verdict" and audit.verdict.errors:
             value, why, failed, unknown = finding.MISCALIBRATED, "the score is miscalibrated", True, ""
         if off and not failed and gate.name == "verdict":
             value, why, failed, unknown = finding.MISCALIBRATED, off, True, ""

@@ -13,7 +13,6 @@ import numpy as np
 from propcal import __version__
 from propcal.auditing.audit import Audit
 from propcal.auditing.audit_tables import row_dicts
-from propcal.auditing.claims import ERRORS
 from propcal.auditing.names import (
     CHANCE,
     HEADLINES,
@@ -132,7 +131,7 @@ def headline(audit: Audit) -> tuple[str, str]:
     if mostly_unjudged(audit) and not fitted:
         return "few", "No miscalibration found, but not enough data for most cells"
     verdict = audit.verdict
-    wrong = verdict.conclusion.startswith(SHOWN) and any(claim.kind in ERRORS for claim in verdict.claims)
+    wrong = verdict.conclusion.startswith(SHOWN) and bool(verdict.errors)
     return headline_of(verdict.conclusion, fitted, audit.identity.unit, wrong=wrong)
 
 

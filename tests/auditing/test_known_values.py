@@ -1,10 +1,24 @@
 """Values that a small change of a formula would change, each worked out in another way."""
 
 import numpy as np
+import pandas as pd
 import pytest
+from scipy.optimize import brentq
+from scipy.special import expit, logit
+from scipy.stats import norm
 
-from propcal import audit
+from propcal import Atoms, audit
+from propcal.auditing.audit_claims import certain_regions
+from propcal.auditing.audit_tables import detectable
+from propcal.auditing.hypothesis_tests import events_p_value, slope_test
+from propcal.auditing.intervals import accepted_range, possible_truths
 from propcal.auditing.loss_intervals import DEBIASED_COLUMNS
+from propcal.auditing.measures import ratio_intervals
+from propcal.auditing.sample import Sample
+from propcal.core.fit.evidence import repeat_effect
+from propcal.core.fit.log_odds_cells import Basis, _triangles, count_cells
+from propcal.core.groups.collection import EVERYBODY
+from propcal.data.rows_to_atoms import rows_to_atoms
 from propcal.datasets import make_ed_visits
 from propcal.protect.rule import shown_p
 
@@ -30,3 +44,98 @@ def test_typical_gaps_are_roots_of_mean_squares():
 )
 def test_p_values_of_few_people_are_limits(p, shown):
     assert repr(shown_p(p, large=False)) == shown
+
+
+def rows(*cells):
+    """Scores and outcomes of (score, people, events)."""
+    score = np.concatenate([np.full(n, s) for s, n, _ in cells])
+    return score, np.concatenate([np.arange(n) < events for _, n, events in cells]).astype(int)
+
+
+def test_rows_that_come_in_equal_pairs_have_a_design_effect_of_two():
+    """Sums of pairs are +-1: 10 of them vary by 10 / 9, and 20 single residuals of +-1/2 by 20 / 4."""
+    frame = pd.DataFrame({"id": np.repeat(np.arange(10), 2), "s": 0.5, "y": np.repeat([0, 1] * 5, 2)})
+    atoms = Atoms.from_frame(frame, score="s", outcome="y", groups=[], cluster="id")
+    assert Sample.of(atoms).n_clusters == 10
+    assert repeat_effect(atoms) == pytest.approx(10 * (10 / 9) / 5)
+
+
+def test_an_alert_is_judged_by_the_variation_of_its_events():
+    """80 events where 100 alerts were: people who are scored alike vary as 200 of the same risk would."""
+    sample = Sample.of(rows_to_atoms(*rows((0.0, 100, 10), (1.0, 100, 70)), None))
+    z = (80 - 100) / np.sqrt(200 * 0.4 * 0.6)
+    assert events_p_value(sample) == pytest.approx((z, 2 * norm.cdf(z)))
+
+
+def test_the_slope_test_is_the_score_test_of_a_logistic_regression():
+    score, y = rows((0.1, 200, 30), (0.3, 100, 35), (0.6, 80, 40))
+    x = logit(score)
+    level = brentq(lambda shift: np.sum(y - expit(x + shift)), -5, 5)
+    p = expit(x + level)
+    spread = p * (1 - p)
+    distance = x - spread @ x / spread.sum()
+    z = distance @ (y - p) / np.sqrt(spread @ distance**2)
+    found = slope_test(Sample.of(rows_to_atoms(score, y, None)))
+    assert found == pytest.approx((z, 2 * norm.sf(abs(z))), rel=1e-6)
+    assert z < 0
+
+
+@pytest.mark.parametrize(("n_tests", "errors"), [(0, 2.8016), (1, 2.8016), (10, 3.6487)])
+def test_what_is_found_with_a_chance_of_80_percent(n_tests, errors):
+    assert detectable(n_tests) == pytest.approx(errors, abs=1e-4)
+
+
+def test_truths_are_tried_four_times_as_far_as_the_noise_goes():
+    path = possible_truths(np.array([0.3, -0.4]), np.array([[0.03, 0.04], [0.04, -0.03]]))
+    np.testing.assert_allclose(path, np.linspace(0.6, 1.4, 17))
+    assert possible_truths(np.array([0.1]), np.array([[0.1], [-0.1]]))[[0, -1]].tolist() == [0.0, 5.0]
+
+
+def test_limits_are_where_a_fortieth_of_the_draws_is_as_large_or_as_small():
+    path, values = np.array([0.0, 1.0, 2.0]), np.array([0.0, 0.1, 0.3])
+    found = accepted_range(path, values, np.array([0.0, 0.05, 1.0]), np.array([1.0, 0.05, 0.0]))
+    assert found == pytest.approx((0.05, 0.2))
+
+
+def test_nobody_with_the_outcome_leaves_room_for_three_events():
+    """And everybody with it, for three without: the mid-p limit of a count of 0."""
+    three = -np.log(0.05)
+    for events, ends in ((0, (0, three)), (100, (100 - three, 100))):
+        sample = Sample.of(rows_to_atoms(*rows((0.5, 100, events)), None))
+        assert ratio_intervals(sample, 0.95)[0] == pytest.approx(np.array(ends) / 50)
+
+
+@pytest.mark.parametrize(
+    ("score", "events", "wrong"), [(0.0, 6, False), (0.0, 7, True), (1.0, 194, False), (1.0, 193, True)]
+)
+def test_scores_of_0_and_1_are_wrong_if_their_rate_is_surely_off_by_a_hundredth(score, events, wrong):
+    """Clopper and Pearson's lower limit at 2.5 % is below 1 % for 6 of 200, and above it for 7."""
+    assert any(certain_regions(rows_to_atoms(*rows((score, 200, events)), None))) == wrong
+
+
+def test_columns_of_a_curve_are_uncorrelated_with_variance_1():
+    rng = np.random.default_rng(0)
+    score = rng.beta(2, 3, 2000)
+    cells = count_cells(rows_to_atoms(score, rng.random(2000) < score, None), (EVERYBODY,), 16)
+    columns = Basis(cells)(cells.log_odds)
+    np.testing.assert_allclose(columns.T @ (cells.n[:, None] * columns) / 2000, np.eye(5), atol=1e-9)
+    # triangles: 1 at their knot, 0 at its neighbours, constant beyond the ends
+    found = _triangles(np.array([-1.0, 0.5, 2.0, 9.0]), np.array([0.0, 1.0, 3.0]))
+    assert found.tolist() == [[1, 0, 0], [0.5, 0.5, 0], [0, 0.5, 0.5], [0, 0, 1]]
+
+
+def test_what_a_named_error_leaves_is_counted_under_the_score_without_it():
+    """The score is wrong for women alone; wards are off only because of them."""
+    parts = [("F", "a", 900, 360), ("F", "b", 100, 40), ("M", "a", 300, 62), ("M", "b", 900, 178)]
+    frames = [
+        pd.DataFrame({"sex": sex, "ward": ward, "s": 0.2, "y": np.arange(n) < events})
+        for sex, ward, n, events in parts
+    ]
+    people = pd.concat(frames, ignore_index=True)
+    found = audit(people, score="s", outcome="y", groups=["sex", "ward"], n_draws=100).groups
+    ward = found.set_index("group").loc["ward=a"]
+    assert ward["explained_by"] == "F"
+    # expected: 900 * 0.4 + 300 * 0.2; the variance is that of the ward, less what fitting the women explains
+    reach = norm.ppf(0.975) * np.sqrt(216 + 48 - 216**2 / 240)
+    assert ward["left_over"] == pytest.approx(422 / 420, rel=1e-6)
+    assert ward["left_over_high"] == pytest.approx((422 + reach) / 420, rel=1e-6)

@@ -126,7 +126,7 @@ FORMULAS: dict[str, Callable[[Sample], Estimate]] = {
     "observed_expected": observed_expected,
     "brier": brier,
     "log_loss": log_loss,
-    "auroc": lambda sample: auroc(sample.narrow),
+    "auroc": auroc,
 }
 
 

@@ -125,21 +125,23 @@ def name_errors(atoms: Atoms, groups: Sequence[Group], tests: Sequence[Calibrati
     base = next(
         b for b in (base, min(base, 1), 0) if model.fitted(b, []) is not None
     )  # data may be separated
-    chosen, fit = model.chosen(base, wrong)
+    errors = _Errors(model, base, wrong)
+    chosen, fit = errors.chosen()
     if base:
-        alone, without = model.chosen(0, wrong)
+        apart = _Errors(model, 0, wrong)
+        alone, without = apart.chosen()
         fewer = 0 < len(alone) <= len(chosen) + (base > 1)
         if fewer and model.others_p(alone, one_way=len({wrong[i] for i in alone}) == 1) > LEFT_OVERALL:
-            base, chosen, fit = 0, alone, without
-    if not base and not chosen and wrong.any():  # their error is that of scores of exactly 0 or 1
+            errors, chosen, fit = apart, alone, without
+    if not errors.base and not chosen and wrong.any():  # their error is that of scores of exactly 0 or 1
         chosen = [
             int(np.argmax([abs(rejected[g.name].statistic) if g.name in rejected else 0 for g in groups]))
         ]
-    named = tuple(model.named(i, base, chosen, wrong) for i in chosen)
+    named = tuple(errors.named(i, chosen, fit) for i in chosen)
     names = {one.group.name for one in named}
     ratios = model.left(fit)
     left = {g.name: ratios[i] for i, g in enumerate(groups) if wrong[i] and g.name not in names}
-    overall = base > 0 or not named
+    overall = errors.base > 0 or not named
     return NamedErrors(level and overall, curve and overall, named, left)
 
 
@@ -166,21 +168,15 @@ class _Model:
         basis = Basis(self.cells)
         return basis(self.cells.log_odds), basis.kinds == CONSTANT
 
-    def _base(self, base: int) -> FloatArray:
-        columns, level = self.basis
-        return columns if base > 1 else columns[:, level] if base else columns[:, :0]
-
     def fitted(self, base: int, chosen: Sequence[int]) -> _Fit | None:
         """Fit the overall error and a shift for each chosen group; None if the data do not determine it."""
-        cells, design = self.cells, self._design(base, chosen)
+        cells, (columns, level) = self.cells, self.basis
+        overall = columns if base > 1 else columns[:, level] if base else columns[:, :0]
+        design = np.hstack([overall, self.members[:, list(chosen)][self.row].astype(np.float64)])
         if not design.shape[1]:
             return _Fit(design, np.empty(0), expit(cells.log_odds))
         fit = fit_logistic(design, cells.log_odds, cells.n, cells.positives)
         return None if fit is None else _Fit(design, fit.coefficients, fit.fitted)
-
-    def _design(self, base: int, chosen: Sequence[int]) -> FloatArray:
-        """The columns of a model: the overall error, then one for each chosen group."""
-        return np.hstack([self._base(base), self.members[:, list(chosen)][self.row].astype(np.float64)])
 
     def excess(self, fit: _Fit) -> FloatArray:
         """Events beyond those expected in each group, in standard errors; 0 where the model has the group."""
@@ -201,13 +197,6 @@ class _Model:
             free = variance - np.einsum("ij,jk,ik->i", across, inner, across)
             variance = np.where(free > 1e-6 * variance, free, np.inf)
         return more, variance
-
-    def chosen(self, base: int, wrong: FloatArray) -> tuple[list[int], _Fit]:
-        """The groups to name, in the order of their errors, and the model with them."""
-        chosen = errors_to_name(_Errors(self, base, wrong), MOST_NAMED)
-        fit = self.fitted(base, chosen)
-        assert fit is not None
-        return chosen, fit
 
     def tail(self, i: int, fit: _Fit) -> float:
         """P-value of a group's number of events under the risks of a model."""
@@ -235,20 +224,6 @@ class _Model:
         statistic = float(gradient @ np.linalg.pinv(information, hermitian=True) @ gradient)
         return float(chdtrc(np.linalg.matrix_rank(information, hermitian=True), max(statistic, 0.0)))
 
-    def named(self, i: int, base: int, chosen: Sequence[int], wrong: FloatArray) -> NamedGroup:
-        """A group with the sign of its error, or of its difference from an overall one."""
-        if not base:
-            return NamedGroup(self.groups[i], False, float(wrong[i]))
-        without, fit = self.fitted(base, [j for j in chosen if j != i]), self.fitted(base, chosen)
-        assert without is not None
-        assert fit is not None
-        z, p_value = float(self.excess(without)[i]), self.tail(i, without) * len(self.groups)
-        inside, cells = self.members[self.row, i], self.cells
-        shift = fit.effects[len(fit.effects) - len(chosen) + list(chosen).index(i)]
-        n, score = cells.n[inside], cells.log_odds[inside]
-        given = float(n @ expit(score + fit.design[inside] @ fit.effects - shift)) / float(n @ expit(score))
-        return NamedGroup(self.groups[i], True, float(np.sign(z)), min(p_value, 1.0), given)
-
     def left(self, fit: _Fit) -> list[Estimate]:
         """The O/E ratio of each group once the errors named are taken out."""
         more, variance = self._excess(fit)
@@ -271,30 +246,52 @@ class _Errors:
         level = BEYOND if base else SIGNIFICANCE
         self.limit = normal_quantile(1 - level / (2 * max(len(model.groups), 1)))
 
+    def fitted(self, chosen: Sequence[int]) -> _Fit | None:
+        """The model with the chosen groups."""
+        return self.model.fitted(self.base, chosen)
+
+    def chosen(self) -> tuple[list[int], _Fit]:
+        """The groups to name, in the order of their errors, and the model with them."""
+        chosen = errors_to_name(self, MOST_NAMED)
+        fit = self.fitted(chosen)
+        assert fit is not None
+        return chosen, fit
+
+    def named(self, i: int, chosen: Sequence[int], fit: _Fit) -> NamedGroup:
+        """A group with the sign of its error, or of its difference from an overall one."""
+        model = self.model
+        if not self.base:
+            return NamedGroup(model.groups[i], False, float(self.wrong[i]))
+        without = self.fitted([j for j in chosen if j != i])
+        assert without is not None
+        z, p_value = float(model.excess(without)[i]), model.tail(i, without) * len(model.groups)
+        inside, cells = model.members[model.row, i], model.cells
+        shift = fit.effects[len(fit.effects) - len(chosen) + list(chosen).index(i)]
+        n, score = cells.n[inside], cells.log_odds[inside]
+        given = float(n @ expit(score + fit.design[inside] @ fit.effects - shift)) / float(n @ expit(score))
+        return NamedGroup(model.groups[i], True, float(np.sign(z)), min(p_value, 1.0), given)
+
     def clearest(self, named: Sequence[int]) -> int | None:
         """The group whose events are furthest from what the model expects."""
-        fit = self.model.fitted(self.base, named)
+        fit = self.fitted(named)
         assert fit is not None
         z = self.model.excess(fit)
         z[list(named)] = 0.0
-        allowed = np.abs(z) >= self.limit
-        allowed &= self._exact(allowed, fit) if self.base else z * self.wrong > 0
+        far = np.abs(z) >= self.limit
+        if self.base:  # the exact p-value of a small group must be as small as its normal one
+            exact = [bool(own) and self.model.tail(i, fit) <= BEYOND / len(z) for i, own in enumerate(far)]
+            allowed = np.array(exact, dtype=np.bool_)
+        else:
+            allowed = far & (z * self.wrong > 0)
         if not allowed.any():
             return None
         best = int(np.argmax(np.where(allowed, np.abs(z), 0.0)))
-        return best if self.model.fitted(self.base, [*named, best]) is not None else None
-
-    def _exact(self, beyond: BoolArray, fit: _Fit) -> BoolArray:
-        """Whether the exact p-value of a small group is as small as its normal one must be."""
-        found = np.zeros(len(beyond), dtype=np.bool_)
-        for i in np.flatnonzero(beyond).tolist():
-            found[i] = self.model.tail(i, fit) <= BEYOND / len(beyond)
-        return found
+        return best if self.fitted([*named, best]) is not None else None
 
     def whole_of(self, part: int, others: Sequence[int]) -> int | None:
         """A broader group that is wrong in the same direction, the broadest first."""
         model, wrong, own = self.model, self.wrong, set(self.model.groups[part].conditions)
-        fit = model.fitted(self.base, others)
+        fit = self.fitted(others)
         if self.base and fit is not None:  # wrong in comparison with the overall error
             z = model.excess(fit)
             wrong = np.where(np.abs(z) >= self.limit, np.sign(z), 0.0)
@@ -307,16 +304,16 @@ class _Errors:
             if whole in others:
                 continue
             apart = [j for j in others if np.any(model.members[:, j] & ~model.members[:, whole])]
-            compared = model.fitted(self.base, [*apart, whole])
+            compared = self.fitted([*apart, whole])
             if compared is None or abs(model.excess(compared)[part]) >= APART:
                 continue
-            if model.fitted(self.base, [*others, whole]) is not None:
+            if self.fitted([*others, whole]) is not None:
                 return whole
         return None
 
     def remains(self, one: int, others: Sequence[int]) -> bool:
         """Whether its events are still far from what the model of the others expects."""
-        fit = self.model.fitted(self.base, others)
+        fit = self.fitted(others)
         return fit is None or abs(float(self.model.excess(fit)[one])) >= self.limit
 
     def size(self, one: int) -> float:

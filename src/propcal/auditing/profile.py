@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from propcal.auditing.logistic_calibration import DISTANCES, calibration
-from propcal.auditing.measures import FORMULAS, UNKNOWN, Estimate, decision_curve
+from propcal.auditing.measures import FORMULAS, UNKNOWN, Estimate, auroc, decision_curve
 from propcal.auditing.sample import Sample
 from propcal.core.atoms import Atoms
 from propcal.core.draws import Draws
@@ -133,7 +133,7 @@ def profile_of(
     if sample.n_people < min_people or dominated(sample.n_people, sample.effective):
         return Profile(size, sample, too_few, dict.fromkeys(MEASURES, UNKNOWN), {}, {}, {})
     fitted = calibration(sample.narrow, rng)
-    measures = {name: formula(sample) for name, formula in FORMULAS.items()}
-    measures |= {name: getattr(fitted, name) for name in FITTED}
+    measures = {name: formula(sample) for name, formula in FORMULAS.items() if name != "auroc"}
+    measures |= {name: getattr(fitted, name) for name in FITTED} | {"auroc": auroc(sample.narrow)}
     curve = {} if fitted.curve is None else dict(zip(CURVE, fitted.curve.T))
     return Profile(size, sample, too_few, measures, curve, *decision_curve(sample, thresholds))

@@ -16,7 +16,7 @@ from propcal.auditing import names
 from propcal.auditing.claims import NAN, Claim, Kind
 from propcal.auditing.decision import MIN_PEOPLE
 from propcal.auditing.logistic_calibration import calibration
-from propcal.auditing.measures import UNKNOWN, Estimate, auroc, observed_expected
+from propcal.auditing.measures import FORMULAS, UNKNOWN, Estimate, observed_expected
 from propcal.auditing.profile import MIN_EVENTS, MIN_GROUP, JudgedGroups
 from propcal.auditing.sample import Sample
 from propcal.core.atoms import Atoms
@@ -233,8 +233,7 @@ def site_estimates(sample: Sample) -> dict[str, Estimate]:
     if sample.n_people < MIN_PEOPLE:
         return dict.fromkeys(SCALES, UNKNOWN)
     fitted = calibration(sample, Draws(0))
-    values = (observed_expected(sample), fitted.intercept, fitted.slope, auroc(sample))
-    return dict(zip(SCALES, values))
+    return {name: FORMULAS[name](sample) if name in FORMULAS else getattr(fitted, name) for name in SCALES}
 
 
 def people_row(sample: Sample, estimates: Mapping[str, Estimate]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Pages: an audit or a comparison in a terminal, a notebook, as a page, Markdown or JSON."""
+"""Pages: results in a terminal, a notebook and as a page; audits and comparisons as Markdown and JSON."""
 
 from __future__ import annotations
 
@@ -9,10 +9,45 @@ from propcal.options import Correcting
 
 if TYPE_CHECKING:
     from propcal.core.correction.fit_summary import FitSummary
+    from propcal.documents.blocks import Document
 
 
-class Pages:
-    """What an audit and a comparison have in common: both can be shown, and written as a page."""
+class Printed:
+    """What all results have in common: a document that can be shown, and written as a page."""
+
+    def _document(self, suppress: int = 0, title: str | None = None) -> Document:
+        """What the result says; with `suppress`, counts are protected."""
+        raise NotImplementedError
+
+    def to_html(
+        self, path: str | PathLike[str] | None = None, *, suppress: int = 11, title: str | None = None
+    ) -> str:
+        """One page for everyone who must decide; it is one file that needs nothing else.
+
+        Counts are protected as in the report of an audit; `suppress=0` shows everything.
+        """
+        from propcal.render.html import html, write_page
+
+        return write_page(html(self._document(suppress, title)), path)
+
+    def __repr__(self) -> str:
+        from propcal.render.text import as_text, text
+
+        return as_text(text(self._document()))
+
+    def _repr_html_(self) -> str:
+        from propcal.render.html import card
+
+        return card(self._document())
+
+
+class Pages(Printed):
+    """What an audit and a comparison have in common."""
+
+    def _document(self, suppress: int = 0, title: str | None = None) -> Document:
+        from propcal.documents.report import report
+
+        return report(self, suppress=suppress, title=title)
 
     def to_html(
         self,
@@ -75,21 +110,8 @@ class Pages:
 
         `suppress=11` protects counts, as on a page; None and 0 do not.
         """
-        from propcal.documents.report import report
         from propcal.render.json import json_text
 
-        data = report(self, suppress=suppress or 0).data
+        data = self._document(suppress or 0).data
         assert data is not None
         return json_text(data())
-
-    def __repr__(self) -> str:
-        from propcal.documents.report import report
-        from propcal.render.text import as_text, text
-
-        return as_text(text(report(self, suppress=0)))
-
-    def _repr_html_(self) -> str:
-        from propcal.documents.report import report
-        from propcal.render.html import card
-
-        return card(report(self, suppress=0))

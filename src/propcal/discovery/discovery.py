@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from os import PathLike
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from propcal import __version__
 from propcal.auditing.claims import Claim
+from propcal.auditing.pages import Printed
 from propcal.core.choices import Axes, Label, Table, Values, WeightKind
 from propcal.core.grid import check_choice
 from propcal.core.groups.groups import Groups
@@ -28,11 +28,14 @@ from propcal.errors import Argument, InputError
 from propcal.identity import Identity
 from propcal.plain_text import plain
 
+if TYPE_CHECKING:
+    from propcal.documents.blocks import Document
+
 COLUMNS = tuple(FoundGroup.__dataclass_fields__)
 
 
-@dataclass(frozen=True, eq=False)
-class Discovery:
+@dataclass(frozen=True, eq=False, repr=False)
+class Discovery(Printed):
     """The groups for whom a score is wrong, found among all groups that the features can describe.
 
     Attributes
@@ -128,15 +131,11 @@ class Discovery:
 
         return json_text(discovery_content(protected_discovery(self, suppress)))
 
-    def to_html(
-        self, path: str | PathLike[str] | None = None, *, suppress: int = 11, title: str | None = None
-    ) -> str:
-        """One page with the groups found, in one file; counts are protected as in the report of an audit."""
+    def _document(self, suppress: int = 0, title: str | None = None) -> Document:
         from propcal.documents.discovery import discovery_document
         from propcal.protect.rule import Rule
-        from propcal.render.html import html, write_page
 
-        return write_page(html(discovery_document(self, Rule(suppress).fewest, title)), path)
+        return discovery_document(self, Rule(suppress).fewest, title)
 
     def plot(self, *, ax: Axes | None = None, width: float = 6.4) -> Axes:
         """Draw the O/E ratio of each group with its interval (extra `plots`). Returns the axes."""
@@ -147,12 +146,6 @@ class Discovery:
 
     def __repr__(self) -> str:
         return "\n".join(plain(sentence) for sentence in self.sentences)
-
-    def _repr_html_(self) -> str:
-        from propcal.documents.discovery import discovery_document
-        from propcal.render.html import card
-
-        return card(discovery_document(self))
 
 
 @takes_frame

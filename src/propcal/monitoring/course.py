@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from propcal.auditing.claims import NAN
+from propcal.auditing.pages import Printed
 from propcal.core.atoms import Atoms
 from propcal.core.bins import Bins
 from propcal.core.choices import Axes
@@ -32,6 +33,7 @@ from propcal.monitoring.explained_alarms import ExplainedAlarms, Left
 from propcal.monitoring.watched_groups import PeriodCounts, WatchedGroup, stakes_of
 
 if TYPE_CHECKING:
+    from propcal.documents.blocks import Document
     from propcal.monitoring.held_out import Recalibration
 
 ALARM_RAISED, NO_ALARM = "alarm", "no alarm"
@@ -51,8 +53,8 @@ class CourseSource:
     left_out: int = 0
 
 
-@dataclass(frozen=True, eq=False)
-class Course:
+@dataclass(frozen=True, eq=False, repr=False)
+class Course(Printed):
     """What was found over time.
 
     Attributes
@@ -171,16 +173,12 @@ class Course:
 
         return json_text(rounded(course_content(protected_course(self, suppress))))
 
-    def to_html(
-        self, path: str | PathLike[str] | None = None, *, suppress: int = 11, title: str | None = None
-    ) -> str:
-        """One page for everyone who must decide; it is one file that needs nothing else."""
+    def _document(self, suppress: int = 0, title: str | None = None) -> Document:
         from propcal.documents.course import course_document
         from propcal.protect.courses import protected_course
         from propcal.protect.rule import Rule
-        from propcal.render.html import html, write_page
 
-        return write_page(html(course_document(protected_course(self, Rule(suppress).fewest), title)), path)
+        return course_document(protected_course(self, Rule(suppress).fewest), title)
 
     def to_metrics(
         self, path: str | PathLike[str] | None = None, *, suppress: int = 11, state: str = ""
@@ -197,18 +195,6 @@ class Course:
         from propcal.render.openmetrics import openmetrics
 
         return write_page(openmetrics(protected_course(self, Rule(suppress).fewest), state), path)
-
-    def __repr__(self) -> str:
-        from propcal.documents.course import course_document
-        from propcal.render.text import as_text, text
-
-        return as_text(text(course_document(self)))
-
-    def _repr_html_(self) -> str:
-        from propcal.documents.course import course_document
-        from propcal.render.html import card
-
-        return card(course_document(self))
 
 
 def course_of(

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from os import PathLike
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -17,6 +16,7 @@ from propcal.auditing.claims import NAN, Claim, Kind
 from propcal.auditing.decision import MIN_PEOPLE
 from propcal.auditing.logistic_calibration import calibration
 from propcal.auditing.measures import FORMULAS, UNKNOWN, Estimate, observed_expected
+from propcal.auditing.pages import Printed
 from propcal.auditing.profile import MIN_EVENTS, MIN_GROUP, JudgedGroups
 from propcal.auditing.sample import Sample
 from propcal.core.atoms import Atoms
@@ -30,6 +30,9 @@ from propcal.identity import Identity
 from propcal.monitoring.held_out import Travel, leave_one_site_out
 from propcal.numbers import known
 from propcal.sites.between_sites import SiteCounts, random_effects, ratio_effects, site_differences
+
+if TYPE_CHECKING:
+    from propcal.documents.blocks import Document
 
 ENDS = ("mean", "low", "high", "prediction_low", "prediction_high")
 ALL_SITES, SMALL_SITES, EVERYBODY = "all sites", "small sites", "everybody"
@@ -65,8 +68,8 @@ SCALES = {
 }
 
 
-@dataclass(frozen=True, eq=False)
-class Sites:
+@dataclass(frozen=True, eq=False, repr=False)
+class Sites(Printed):
     """How a score does at each site, and what to expect at a new one.
 
     Attributes
@@ -135,22 +138,12 @@ class Sites:
 
         return json_text(rounded(sites_content(protected_sites(self, suppress))))
 
-    def to_html(
-        self, path: str | PathLike[str] | None = None, *, suppress: int = 11, title: str | None = None
-    ) -> str:
-        """A page with the sites, forest and funnel pictures, and the summary."""
+    def _document(self, suppress: int = 0, title: str | None = None) -> Document:
         from propcal.documents.sites import sites_document
         from propcal.protect.rule import Rule
         from propcal.protect.sites import protected_sites
-        from propcal.render.html import html, write_page
 
-        return write_page(html(sites_document(protected_sites(self, Rule(suppress).fewest), title)), path)
-
-    def __repr__(self) -> str:
-        from propcal.documents.sites import sites_document
-        from propcal.render.text import as_text, text
-
-        return as_text(text(sites_document(self)))
+        return sites_document(protected_sites(self, Rule(suppress).fewest), title)
 
 
 def compare_sites(

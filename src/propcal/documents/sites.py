@@ -76,7 +76,9 @@ def _verdict(found: Sites, untested: str = "") -> Verdict:
 
 def _measures(found: Sites) -> list[Block]:
     shown = [
-        name for name in (RATIO, "slope", "auroc") if np.isfinite(without_limits(found.sites[name])).any()
+        name
+        for name in SCALES
+        if name != "intercept" and np.isfinite(without_limits(found.sites[name])).any()
     ]
     blocks: list[Block] = [_forest(found, name) for name in shown]
     blocks += [*_funnel(found), _table(found), *_summary(found), *_travel(found)]
@@ -99,7 +101,7 @@ def _table(found: Sites) -> Table:
     for row in unadjusted:
         row["finding"] = f"{CHANCE} +"
     measures = []
-    for name in ("intercept", "slope", "auroc"):
+    for name in [*SCALES][1:]:
         heading, digits = SCALES[name].name.removeprefix("Calibration "), SCALES[name].digits
         measures += estimate_columns(name, heading, digits, places=At.PAGE)
     names = found.identity

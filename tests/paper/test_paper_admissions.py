@@ -90,6 +90,13 @@ def test_features_are_those_of_table_2_and_gaps_stay_gaps(visits):
     assert not np.isnan(matrix[:, len(NUMBERS) :]).any()
 
 
+def test_lr_is_trained_on_numbers_alone_and_on_columns_of_0_and_1_alone():
+    features = np.random.default_rng(0).integers(0, 2, (60, 3)).astype(np.float32)
+    for n_numbers in (0, 3):
+        scores = train("LR", features, features[:, 0] > 0, 0, n_numbers).score(features)
+        assert ((scores > 0.5) == (features[:, 0] > 0)).all()
+
+
 def test_a_quarter_of_each_shuffle_is_the_test_set():
     learn, post, held_out = split(173_561, seed=7)
     assert post is learn

@@ -164,7 +164,7 @@ def _model(name: str, chosen: dict[str, Any], n_numbers: int, n_features: int) -
     if name == "DNN":
         return make_pipeline(scaled, MLPClassifier(**given))
     sparse = make_pipeline(FunctionTransformer(csr_matrix), StandardScaler(with_mean=False))
-    both = (scaled, slice(n_numbers)), (sparse, slice(n_numbers, n_features))
+    both = (scaled, [*range(n_numbers)]), (sparse, [*range(n_numbers, n_features)])  # either may be empty
     columns = make_column_transformer(*both, sparse_threshold=1.0)
     old = signature(LogisticRegression).parameters["penalty"].default == "l2"  # scikit-learn before 1.8
     l1: dict[str, Any] = {"penalty": "l1"} if old else {"l1_ratio": 1.0}

@@ -219,8 +219,9 @@ def refused(key: str, kind: type[PropcalError] = InputError, /, **known: Any) ->
 
 def _filled(text: str, known: Mapping[str, Any]) -> Text:
     """A text with values and mentions of arguments: ``@name``, ``@name=value`` or ``@name<written>``."""
-    first, *mentions = re.split(r"@(\w+|{\w+})(?:=([\w*-]+))?(?:<(.*?)>)?", text)
+    first, *mentions = re.split(r"@(\w+|{\w+})(?:=([\w*-]+|{\w+}))?(?:<(.*?)>)?", text)
     parts: list[str | Argument] = [first.format(**known)]
     for name, value, written, after in zip(*(mentions[i::4] for i in range(4))):
-        parts += [Argument(name.format(**known), value, written or ""), after.format(**known)]
+        mention = Argument(name.format(**known), value and value.format(**known), written or "")
+        parts += [mention, after.format(**known)]
     return Text(*parts)

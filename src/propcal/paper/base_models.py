@@ -14,8 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from propcal.core.grid import FloatArray
+from propcal.errors import refused
 from propcal.extras import how_to_install
-from propcal.paper.settings import ADMISSIONS, DATA, MODELS, CohortColumns, Setup, refused, setup_of
+from propcal.paper.settings import ADMISSIONS, DATA, MODELS, CohortColumns, Setup, setup_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -103,7 +104,7 @@ def check_models(names: Iterable[str]) -> tuple[str, ...]:
     unknown = [name for name in given if name.upper() not in MODELS]
     if unknown or not wanted:
         wrong = f": there is no {unknown[0]!r}" if unknown else " must name one or more"
-        raise refused("models", wrong=wrong, known=", ".join(MODELS))
+        raise refused("paper models", wrong=wrong, known=", ".join(MODELS))
     if "RF" in wanted:
         _forest_class()
     return tuple(name for name in MODELS if name in wanted)
@@ -137,7 +138,7 @@ def _forest_class() -> Any:
     try:
         from xgboost import XGBRFClassifier
     except ImportError:
-        raise refused("needs", what="RF needs xgboost", how=how_to_install("paper")) from None
+        raise refused("paper needs", what="RF needs xgboost", how=how_to_install("paper")) from None
     return XGBRFClassifier
 
 

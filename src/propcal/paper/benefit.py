@@ -11,11 +11,12 @@ import numpy as np
 import pandas as pd
 
 from propcal.core.grid import FloatArray
+from propcal.errors import refused
 from propcal.numbers import plural
 from propcal.paper import figure_parts as parts
 from propcal.paper.figure_parts import LOOKS, PAGE
 from propcal.paper.results import median_interval
-from propcal.paper.settings import BASE, MC, MODEL_NAMES, N_BINS, OURS, PMC, refused
+from propcal.paper.settings import BASE, MC, MODEL_NAMES, N_BINS, OURS, PMC
 from propcal.paper.tables import Table, table_of
 from propcal.paper.trial_arrays import subgroup
 from propcal.paper.trial_store import KEYS, Evidence
@@ -239,11 +240,11 @@ def _rate(evidence: Evidence) -> str:
 def outcome_names(names: Sequence[str], stores: Sequence[Evidence]) -> list[str]:
     """The names of the outcomes on the page: those given, one for each store, or their columns."""
     if names and len(names) != len(stores):
-        raise refused("names", names=plural(len(names), "name"), stores=plural(len(stores), "store"))
+        raise refused("paper names", names=plural(len(names), "name"), stores=plural(len(stores), "store"))
     found = list(names) or [evidence.outcome for evidence in stores]
     for name in found:
         if (n := found.count(name)) > 1:
-            raise refused("same_name", n=n, name=name)
+            raise refused("paper same name", n=n, name=name)
     return found
 
 

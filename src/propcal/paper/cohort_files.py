@@ -14,8 +14,9 @@ import numpy as np
 
 from propcal.core.grid import check_choice, check_number
 from propcal.datasets.ed_visits import N_VISITS, make_ed_visits
+from propcal.errors import refused
 from propcal.numbers import are, noun
-from propcal.paper.settings import ADMISSIONS, SURROGATES, CohortColumns, refused
+from propcal.paper.settings import ADMISSIONS, SURROGATES, CohortColumns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -109,7 +110,8 @@ class CohortFile:
             people = found[person].nunique() + int(found[person].isna().sum())
             if people < FEWEST_PEOPLE:
                 few = "1 person" if people == 1 else f"{people} people"
-                raise refused("few_people", person=person, n=rows, unit=unit, few=few, fewest=FEWEST_PEOPLE)
+                known = {"person": person, "n": rows, "unit": unit, "few": few}
+                raise refused("paper few people", fewest=FEWEST_PEOPLE, **known)
         return found
 
     def about(self) -> dict[str, Any]:
@@ -156,10 +158,11 @@ class CohortFile:
             frame[asked.person] = table.column(asked.person).to_pandas(integer_object_nulls=True)
         for name in numbers:
             if not _numeric(table.schema.field(name).type):
-                raise refused("no_numbers", name=name, path=self.path)
+                raise refused("paper no numbers", name=name, path=self.path)
             frame[name] = table.column(name).cast("float64", safe=False).to_pandas()
             if wrong := int((frame[name].abs() > LARGEST).sum()):
-                raise refused("beyond", name=name, path=self.path, are=are(wrong, "value"), most=LARGEST)
+                said = are(wrong, "value")
+                raise refused("paper beyond", name=name, path=self.path, are=said, most=LARGEST)
         outcome = outcome_numbers(frame[asked.outcome], asked.outcome, self.positive)
         self._check_outcome(outcome)
         return frame.assign(**{asked.outcome: outcome.astype(np.int64)})
@@ -169,11 +172,11 @@ class CohortFile:
         known = {"where": f"column {self.asked.outcome!r} of {self.path}"}
         known["all"] = f"{len(found):,} {self.asked.unit}"
         if missing := int(np.isnan(found).sum()):
-            raise refused("no_outcome", n=missing, **known)
+            raise refused("paper no outcome", n=missing, **known)
         if wrong := int(((found != 0) & (found != 1)).sum()):
-            raise refused("neither", are=are(wrong, "value"), **known)
+            raise refused("paper neither", are=are(wrong, "value"), **known)
         if len(np.unique(found)) == 1:
-            raise refused("one_outcome", value=int(found[0]), **known)
+            raise refused("paper one outcome", value=int(found[0]), **known)
 
 
 Cohort = GeneratedVisits | CohortFile
@@ -192,7 +195,7 @@ def visits_of(
         return GeneratedVisits(N_VISITS if rows is None else rows, surrogate)
     path = Path(cohort)
     if not path.is_file():
-        raise refused("no_cohort", path=path)
+        raise refused("paper no cohort", path=path)
     old = age if age in _opened(path).names else "age"
     numbers = tuple(old if name == "age" else name for name in ADMISSIONS.numbers)
     asked = replace(ADMISSIONS, numbers=numbers, person=person)
@@ -248,11 +251,11 @@ def cohort_file(
     if lacking := [name for name in empty if name in (*features, *text)]:
         have = "has" if len(lacking) == 1 else "have"
         said = f"{noun(len(lacking), 'column')} {', '.join(lacking)} of {path} {have}"
-        raise refused("empty_features", columns=said)
+        raise refused("paper empty features", columns=said)
     for name in levels:
         _check_levels(name, table.column(name))
     if not (numbers or levels or text):
-        raise refused("no_features", path=path)
+        raise refused("paper no features", path=path)
     kinds_of = (tuple(numbers), tuple(levels), tuple(text))
     columns = CohortColumns(outcome, tuple(map(tuple, groups)), *kinds_of, cluster, unit=unit)
     return CohortFile(Path(path), columns, rows, positive, tuple(na), empty=tuple(empty))
@@ -264,15 +267,15 @@ def _check_levels(name: str, column: Any) -> None:
     import pyarrow.compute as pc
 
     if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
-        raise refused("kind_of_feature", name=name)
+        raise refused("paper kind of feature", name=name)
     try:
         values = [float(text) for text in column.drop_null().unique().to_pylist()]
     except ValueError:
         values = []
     if not all(abs(value) <= LARGEST for value in values):
-        raise refused("no_level", name=name, most=LARGEST)
+        raise refused("paper no level", name=name, most=LARGEST)
     if (n := pc.count_distinct(column).as_py()) > MOST_LEVELS:
-        raise refused("many_levels", name=name, n=n)
+        raise refused("paper many levels", name=name, n=n)
 
 
 def _check_roles(
@@ -280,18 +283,18 @@ def _check_roles(
 ) -> None:
     """Refuse columns that would give the outcome away, and groupings that are the same."""
     if not groups or not all(groups):
-        raise refused("groups")
+        raise refused("paper groups")
     for role, column in (("outcome", outcome), ("cluster", cluster)):
         if column in features:
-            raise refused("role_is_feature", column=column, role=role)
+            raise refused("paper role is feature", column=column, role=role)
         if any(column in names for names in groups):
-            raise refused("role_is_group", column=column, role=role)
+            raise refused("paper role is group", column=column, role=role)
     for i, names in enumerate(groups):
         if {*names} in [{*before} for before in groups[:i]]:
-            raise refused("grouping_twice", names=",".join(names))
+            raise refused("paper grouping twice", names=",".join(names))
     named = [" x ".join(names) for names in groups]  # as in the store
     if len({*named}) < len(named):
-        raise refused("groupings_alike", name=max(named, key=named.count))
+        raise refused("paper groupings alike", name=max(named, key=named.count))
 
 
 def _require(
@@ -300,7 +303,7 @@ def _require(
     """Refuse a file that lacks columns."""
     if lacking := [name for name in dict.fromkeys(asked) if name not in there]:
         names = f"{noun(len(lacking), 'column')} {', '.join(lacking)}"
-        raise refused("no_columns", path=path, names=names, how=how)
+        raise refused("paper no columns", path=path, names=names, how=how)
 
 
 def _opened(path: Path, na: Sequence[str] = ()) -> Any:
@@ -310,7 +313,7 @@ def _opened(path: Path, na: Sequence[str] = ()) -> Any:
 
     file = open_file(path, missing=na)
     if isinstance(file, Atoms):
-        raise refused("atoms", path=path)
+        raise refused("paper atoms", path=path)
     return file
 
 
@@ -323,10 +326,10 @@ def _numeric(kind: Any) -> bool:
 
 def _check_rows(rows: int, most: int, whose: str, unit: str) -> None:
     if most < FEWEST:
-        raise refused("few_rows", whose=whose, most=most, unit=unit, fewest=FEWEST)
+        raise refused("paper few rows", whose=whose, most=most, unit=unit, fewest=FEWEST)
     check_number("rows", rows, at_least=FEWEST, whole=True)
     if rows > most:
-        raise refused("many_rows", rows=rows, whose=whose, most=most, unit=unit)
+        raise refused("paper many rows", rows=rows, whose=whose, most=most, unit=unit)
 
 
 def _origin(path: Path) -> str:

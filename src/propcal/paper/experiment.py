@@ -16,12 +16,12 @@ import numpy as np
 
 from propcal.core.grid import check_choice, check_number
 from propcal.data.rows_to_atoms import checked_rows
-from propcal.errors import InputError
+from propcal.errors import InputError, refused
 from propcal.files.transaction import check_target
 from propcal.paper import settings as s
 from propcal.paper.base_models import FEATURES_VERSION, MODELS_VERSION, check_models
 from propcal.paper.cohort_files import FEW, Cohort, CohortFile, GeneratedVisits, visits_of
-from propcal.paper.settings import GRIDS, MODELS, N_SEEDS, Setting, Setup, refused, setup_of
+from propcal.paper.settings import GRIDS, MODELS, N_SEEDS, Setting, Setup, setup_of
 from propcal.paper.trial_store import Store
 from propcal.paper.trials import SPLIT, Plan, Row, Unit, run_unit, split_rows
 
@@ -72,7 +72,7 @@ class Experiment:
     def __post_init__(self) -> None:
         check_choice("split", self.split, ("visit", "patient"))
         if self.split == "patient" and self.cohort is None:
-            raise refused("no_patients")
+            raise refused("paper no patients")
         check_number("trials", self.trials, at_least=1, whole=True)
         object.__setattr__(self, "models", check_models(self.models))
         object.__setattr__(self, "setup", setup_of(self.setup))
@@ -172,7 +172,7 @@ class Experiment:
         if n_bad:
             rare = np.bincount(outcome, minlength=2)
             known = {"n": rare.min(), "all": len(outcome), "value": rare.argmin(), "n_bad": n_bad}
-            raise refused("rare", unit=self.plan.columns.unit, outcome=name, **known)
+            raise refused("paper rare", unit=self.plan.columns.unit, outcome=name, **known)
 
     def _check_groups(self) -> None:
         """Refuse columns that cannot define groups, before any model is trained."""
@@ -181,7 +181,7 @@ class Experiment:
             try:
                 checked_rows(np.full(len(rows), 0.5), rows[columns.outcome].to_numpy(), rows[list(groups)])
             except InputError as error:
-                raise refused("no_groups", problem=error.problem) from None
+                raise refused("paper no groups", problem=error.problem) from None
 
 
 def run(path: str | PathLike[str], *, jobs: int | None = None, **what: Any) -> Store:

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from propcal.errors import refused
 from propcal.extras import how_to_install
 from propcal.files.transaction import whole_file
-from propcal.paper.settings import BASE, MC, MC_FOR_PMC, OURS, PMC, refused, toml_file
+from propcal.paper.settings import BASE, MC, MC_FOR_PMC, OURS, PMC, toml_file
 from propcal.render.figure import COLORS, LETTER, SMALL, literal, require_matplotlib
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def new_figure(width: float, height: float) -> Any:
         figure = require_matplotlib()
     except ImportError:
         what = "the paper's figures need matplotlib"
-        raise refused("needs", what=what, how=how_to_install("paper")) from None
+        raise refused("paper needs", what=what, how=how_to_install("paper")) from None
     return figure(figsize=(width, height), layout="constrained")
 
 

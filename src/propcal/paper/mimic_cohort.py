@@ -40,10 +40,10 @@ import numpy as np
 import pyarrow as pa
 
 from propcal.datasets.ed_visits import N_VISITS
-from propcal.errors import FileFormatError
+from propcal.errors import FileFormatError, refused
 from propcal.numbers import noun, percent_of, plural
 from propcal.paper.cohort_files import COHORT_KEY
-from propcal.paper.settings import refused, toml_file
+from propcal.paper.settings import toml_file
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -144,7 +144,7 @@ def mimic_cohort(
         Called with progress messages.
     """
     if rule not in RULES:
-        raise refused("rule", known=list(RULES), rule=rule)
+        raise refused("paper rule", known=list(RULES), rule=rule)
     from propcal.data.files.duckdb_setup import connect
 
     engine, columns, repeated = connect(), {}, []
@@ -163,7 +163,7 @@ def mimic_cohort(
     table = engine.sql(SQL["visits"].format(measured=measured, final=final)).to_arrow_table()
     if not len(table):
         said = ", ".join(f"{count:,} {why}" for why, count in dropped.items() if count)
-        raise refused("no_visits", n=n_stays, said=said)
+        raise refused("paper no visits", n=n_stays, said=said)
     hospital = "1.0" if "ethnicity" in columns["admissions"] else "2.x"
     emergency = "2.x" if "race" in columns["edstays"] else "1.0"
     layout = hospital if hospital == emergency else f"{hospital}, MIMIC-IV-ED {emergency}"
@@ -177,7 +177,7 @@ def find_tables(folders: Sequence[str | PathLike[str]]) -> dict[str, Path]:
     for folder in folders:
         if not Path(folder).is_dir():
             what = "is not a folder" if Path(folder).exists() else "does not exist"
-            raise refused("mimic_folder", folder=folder, what=what)
+            raise refused("paper mimic folder", folder=folder, what=what)
         seen += _files_below(Path(folder))
     found: dict[str, list[Path]] = {}
     for name in TABLES:
@@ -188,11 +188,12 @@ def find_tables(folders: Sequence[str | PathLike[str]]) -> dict[str, Path]:
         listed = "; ".join(f"{name}.csv or {name}.csv.gz, from {TABLES[name]['home']}" for name in missing)
         alike = [path for path in seen if any(name in path.name.lower() for name in missing)]
         hint = f" Is it {alike[0]}? Then rename that file." if alike else ""
-        raise refused("mimic_files", where=where, depth=DEPTH, listed=listed, hint=hint, how=DATA["access"])
+        known = {"depth": DEPTH, "listed": listed, "hint": hint, "how": DATA["access"]}
+        raise refused("paper mimic files", where=where, **known)
     for name, paths in found.items():
         if len(paths) > 1:
             listed = ", ".join(map(str, paths))
-            raise refused("mimic_twice", where=where, n=len(paths), name=name, listed=listed)
+            raise refused("paper mimic twice", where=where, n=len(paths), name=name, listed=listed)
     return {name: paths[0] for name, paths in found.items()}
 
 
@@ -245,7 +246,7 @@ def _read(name: str, path: Path) -> Any:
         wanted += [c for c in ("gender", "race") if c in file.names]
     if lacking := [column for column in wanted if column not in file.names]:
         columns = f"{noun(len(lacking), 'column')} {', '.join(map(repr, lacking))}"
-        raise refused("mimic_columns", path=path, columns=columns, name=name, home=home)
+        raise refused("paper mimic columns", path=path, columns=columns, name=name, home=home)
     text = file.read(wanted, dict.fromkeys(wanted, TEXT))
     return text.append_column("line", pa.array(np.arange(len(text))))
 
@@ -258,7 +259,7 @@ def _check_values(engine: Any, name: str, path: Path, n_rows: int) -> None:
         (n_wrong,) = _row(engine, f"SELECT count(*) FROM read WHERE {wrong}")
         if n_wrong:
             known = {"kind": KINDS[kind], "n": n_wrong, "n_rows": n_rows}
-            raise refused("mimic_values", path=path, column=column, **known)
+            raise refused("paper mimic values", path=path, column=column, **known)
 
 
 def _number(column: str) -> str:

@@ -11,10 +11,11 @@ from typing import Any
 
 from propcal import __version__
 from propcal.datasets.ed_visits import N_VISITS
+from propcal.errors import refused
 from propcal.paper import claims
 from propcal.paper.figures import pictures
 from propcal.paper.results import tests, too_few
-from propcal.paper.settings import MODELS, N_SEEDS, RULE, RULES, SIZES_RULE, refused
+from propcal.paper.settings import MODELS, N_SEEDS, RULE, RULES, SIZES_RULE
 from propcal.paper.tables import all_tables
 from propcal.paper.trial_store import Evidence
 from propcal.plain_text import plain
@@ -33,7 +34,7 @@ class Reproduction:
         self, evidence: Evidence, cohort: Any = None, about: str = "", others: Sequence[Evidence] = ()
     ) -> None:
         if evidence.of_cells:
-            raise refused("other_cells")
+            raise refused("paper other cells")
         self.evidence, self.about = evidence, about
         self.drawn, self.lacking = pictures(evidence)
         tables, self.lacking_tables = all_tables(evidence, cohort)

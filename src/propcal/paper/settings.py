@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -11,27 +10,13 @@ from importlib.resources import files
 from itertools import product
 from typing import Any
 
-from propcal.errors import Argument, InputError, Text
+from propcal.errors import refused
 
 
 @cache
 def toml_file(name: str) -> dict[str, Any]:
     """The content of a TOML file of this package."""
     return tomllib.loads((files("propcal.paper") / name).read_text(encoding="utf-8"))
-
-
-def refused(key: str, **known: Any) -> InputError:
-    """An error of words.toml, filled with what is `known`; "@rows" mentions the argument rows there."""
-    filled = {name: _filled(text, known) for name, text in toml_file("words.toml")["errors"][key].items()}
-    return InputError(filled.pop("says"), **filled)
-
-
-def _filled(text: str, known: Mapping[str, Any]) -> Text:
-    first, *mentions = re.split(r"@(\w+)(?:=({\w+}))?", text)
-    filled: list[str | Argument] = [first.format(**known)]
-    for name, value, after in zip(*(mentions[i::3] for i in range(3))):
-        filled += [Argument(name, value and value.format(**known)), after.format(**known)]
-    return Text(*filled)
 
 
 DATA = toml_file("settings.toml")
@@ -258,5 +243,5 @@ def setup_of(given: str | Setup | Mapping[str, Any] | None) -> Setup:
         return Setup(**{**given, "name": former.get(given["name"], given["name"])})
     name = former.get(given, given)
     if name not in SETUPS:
-        raise refused("setup", name=name, known=", ".join(SETUPS))
+        raise refused("paper setup", name=name, known=", ".join(SETUPS))
     return Setup(str(name), **SETUPS[str(name)])

@@ -10,11 +10,12 @@ from typing import Any
 import pandas as pd
 
 from propcal.datasets.ed_visits import TABLE_1
+from propcal.errors import refused
 from propcal.numbers import IN_PAPER
 from propcal.paper import results
 from propcal.paper import settings as s
 from propcal.paper.cohort_files import visits_of
-from propcal.paper.settings import BASE, FIXED, MC, OURS, PMC, refused
+from propcal.paper.settings import BASE, FIXED, MC, OURS, PMC
 from propcal.paper.trial_store import METRICS, Evidence
 
 WORDS = s.toml_file("words.toml")
@@ -269,7 +270,7 @@ def table_1(evidence: Evidence, cohort: str | PathLike[str] | None = None) -> Ta
     if visits.about()["fingerprint"] == evidence.about.get("fingerprint"):
         return prevalence_table(prevalence(visits.frame))
     if cohort is not None:
-        raise refused("other_visits", cohort=cohort)
+        raise refused("paper other visits", cohort=cohort)
     return f"{missing}: {WORDS['table_1']['changed']}"
 
 
@@ -320,7 +321,7 @@ def prevalence(visits: pd.DataFrame) -> pd.DataFrame:
     """
     missing = [name for name in ("race", "gender", "admitted") if name not in visits]
     if missing:
-        raise refused("table_1", missing=missing)
+        raise refused("paper table 1", missing=missing)
     by = ["race", "gender"]
     cells = visits.groupby(by, dropna=False)["admitted"].agg(visits="size", admitted="sum").reset_index()
     counts = [(race, gender, *n) for race, both in TABLE_1.items() for gender, n in zip("FM", both)]

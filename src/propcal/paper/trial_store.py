@@ -21,7 +21,7 @@ from typing import Any
 import pandas as pd
 
 from propcal.auditing.names import MEASURE_NAMES
-from propcal.errors import FileFormatError
+from propcal.errors import FileFormatError, refused
 from propcal.numbers import noun, plural
 from propcal.paper import settings as s
 from propcal.paper.settings import BASE, MC, MODELS, OURS, OWN, PMC, Setup
@@ -69,7 +69,7 @@ class Store:
     def __init__(self, path: str | PathLike[str], about: Mapping[str, Any] | None = None) -> None:
         self.path = Path(path)
         if about is None and not self.path.is_file():
-            raise s.refused("no_store", path=path, quoted=quote(str(path)))
+            raise refused("paper no store", path=path, quoted=quote(str(path)))
         new, now = not self.path.exists(), json.loads(json.dumps(about))
         try:
             with self._connected() as connection:
@@ -97,7 +97,7 @@ class Store:
             raise
         except (sqlite3.Error, UnicodeDecodeError) as error:
             if getattr(error, "sqlite_errorname", "").startswith(_NOT_DAMAGED):
-                raise s.refused("unusable_store", path=self.path, error=error) from None
+                raise refused("paper unusable store", path=self.path, error=error) from None
             why = str(error).split(" with text")[0]
             raise self._refusal(f"is not a store of trials, or it is damaged ({why})") from None
 
@@ -124,10 +124,10 @@ class Store:
     def _refuse_others(self, now: Mapping[str, Any]) -> None:
         first = next((key for key in [*now, *self.about] if now.get(key) != self.about.get(key)), None)
         if first == "fingerprint":
-            raise s.refused("other_data", path=self.path)
+            raise refused("paper other data", path=self.path)
         if first:
             said = _difference(first, self.about.get(first), now.get(first))
-            raise s.refused("other_setting", path=self.path, said=said)
+            raise refused("paper other setting", path=self.path, said=said)
 
     def done(self) -> set[tuple[int, str, str]]:
         """The seed, base model and setting of each stored trial."""
@@ -213,7 +213,7 @@ class Evidence:
         store = Store(path)
         trials = store.trials()
         if trials.empty:
-            raise s.refused("no_trials", path=path, quoted=quote(str(path)))
+            raise refused("paper no trials", path=path, quoted=quote(str(path)))
         smallest = trials["setting"].str.extract(r"; min_share=([^;]+)")[0].astype(float)
         return cls(trials.assign(min_share=smallest), store.curves(), store.about)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from propcal.cli.log import echo, say
-from propcal.paper.settings import refused
+from propcal.errors import refused
 
 if TYPE_CHECKING:
     from propcal.paper.figure_parts import PaperFigure
@@ -39,7 +39,7 @@ def formats(text: str, known: Sequence[str] = PICTURE_FORMATS) -> list[str]:
     strange = [name for name in found if name not in known]
     if strange or not found:
         wrong = f": there is no {strange[0]!r}" if strange else " names no format"
-        raise refused("format", wrong=wrong, known=", ".join(known))
+        raise refused("paper format", wrong=wrong, known=", ".join(known))
     return found
 
 
@@ -52,7 +52,7 @@ def planned(
 
     for folder, names in files:
         if folder.exists() and not folder.is_dir():
-            raise refused("output", folder=folder)
+            raise refused("paper output", folder=folder)
         for name in names if folder.is_dir() else ():
             check_target(folder / name, force=force, reads=reads)
     if draws:

@@ -13,7 +13,7 @@ from propcal.cli.log import voice
 from propcal.cli.paper import folder as at
 from propcal.cli.paper.folder import FOLDER, Folder, ForceFiles, PictureFormats, formats, option, said, write
 from propcal.cli.screen import working
-from propcal.paper.settings import refused
+from propcal.errors import refused
 from propcal.regular_file import refuse_special
 
 if TYPE_CHECKING:
@@ -287,7 +287,7 @@ def benefit(
     for i, store in enumerate(stores):
         refuse_special(store)
         if store.resolve() in [before.resolve() for before in stores[:i]]:
-            raise refused("store_twice", store=store)
+            raise refused("paper store twice", store=store)
     found = [_read(store) for store in stores]
     named = dict(zip(outcome_names(name or [], found), found))
     images = images or output.parent / "images"

@@ -16,10 +16,11 @@ from propcal.cli import texts as o
 from propcal.cli.log import echo, say, voice
 from propcal.cli.paper.folder import new_folders, option
 from propcal.cli.screen import working
+from propcal.errors import refused
 from propcal.extras import how_to_install
 from propcal.interrupts import Stopped
 from propcal.numbers import plural
-from propcal.paper.settings import GRIDS, MODELS, N_SEEDS, SETUPS, SURROGATES, refused
+from propcal.paper.settings import GRIDS, MODELS, N_SEEDS, SETUPS, SURROGATES
 
 if TYPE_CHECKING:
     from propcal.paper.experiment import Experiment
@@ -169,7 +170,7 @@ def _run_experiment(experiment: Experiment, jobs: int | None, scheduler: str | N
     from joblib import cpu_count
 
     if scheduler is not None and jobs is not None:
-        raise refused("jobs")
+        raise refused("paper jobs")
     with _cluster(scheduler):  # before the store is made: nothing is left behind if nobody answers
         _run(experiment, None if scheduler else jobs or cpu_count())
     path = quote(str(experiment.path))
@@ -185,13 +186,13 @@ def _cluster(scheduler: str | None) -> Iterator[Any]:
     try:
         from distributed import Client
     except ImportError:
-        raise refused("needs", what="--scheduler needs Dask", how=how_to_install("dask")) from None
+        raise refused("paper needs", what="--scheduler needs Dask", how=how_to_install("dask")) from None
     from joblib import parallel_config
 
     try:
         client: Any = Client(scheduler, timeout=10)  # type: ignore[no-untyped-call]
     except (OSError, ValueError) as error:
-        raise refused("scheduler", scheduler=scheduler, error=error) from None
+        raise refused("paper scheduler", scheduler=scheduler, error=error) from None
     with client, parallel_config(backend="dask"):
         yield
 

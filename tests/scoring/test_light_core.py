@@ -14,7 +14,7 @@ from propcal import Correction, Groups, PMCBoost
 from propcal.core.correction.composition import compose
 from propcal.core.correction.maps import STEPS_IN_PYTHON, PatternMaps, in_order
 from propcal.core.groups.collection import membership
-from propcal.data.plain_columns import plain_columns
+from propcal.data.frames import plain_columns
 
 HEAVY = "scipy pandas pyarrow numba llvmlite narwhals duckdb sklearn polars typer rich jinja2"
 SERVICE = """

@@ -1,17 +1,22 @@
-"""Reads frames, series and arrays in memory as columns (for frames of DuckDB, Spark or Dask see engines/)."""
+"""Reads frames, series and arrays in memory as columns (for frames of DuckDB, Spark or Dask see engines/).
+
+Lists and numpy arrays of plain values become columns with numpy alone. Everything else (frames, series,
+dates, decimals, unusual types) goes through Arrow, which takes longer to import than a few people take to
+score. A level depends on its cell alone, so both ways give the same.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
+from math import nan
 from typing import Any
 
 import numpy as np
 
 from propcal.core.grid import FloatArray
 from propcal.data.levels import DATES, LIMIT, level_key
-from propcal.data.plain_columns import plain_floats
 from propcal.errors import InputError
 from propcal.extras import Later
 from propcal.numbers import noun
@@ -30,6 +35,11 @@ MOST_NAMES = 30  # the most columns that an error lists
 NOT_ARROW = (ValueError, TypeError, NotImplementedError, OverflowError)
 BUFFERS = (bytearray, memoryview)
 FEATURES = "sensitive_features"
+MISSING = type(None)
+NUMBERS = frozenset({float, int, MISSING, np.float64, np.int64, np.int32})
+TRUTHS = frozenset({bool, MISSING, np.bool_})
+PLAIN = NUMBERS | TRUTHS | {str, np.str_}
+LARGEST = 1 << 53  # whole numbers up to here are the same in every type
 
 
 def is_engine_frame(frame: Any) -> bool:
@@ -62,10 +72,9 @@ def numbers(values: Any, name: str) -> FloatArray:
     masked = type(values) is not np.ndarray and isinstance(values, np.ma.MaskedArray)  # takes long to import
     if isinstance(values, np.ndarray) and values.dtype.kind in "fiub" and not masked:
         return np.ascontiguousarray(_one_dimension(values, name), dtype=np.float64)
-    if type(values) is np.ndarray and values.ndim == 1 and values.dtype.kind == "O":
-        plain = plain_floats(values)
-        if plain is not None:
-            return plain
+    objects = type(values) is np.ndarray and values.ndim == 1 and values.dtype.kind == "O"
+    if objects and (plain := plain_floats(values)) is not None:
+        return plain
     return floats(one_column(values, name), name, RECODE)
 
 
@@ -272,11 +281,9 @@ def refuse_names(sensitive_features: Any, n: int) -> None:
 
 def _names_only(names: list[str]) -> InputError:
     some = names[:MOST_NAMES]
-    return InputError(
-        f"{FEATURES} must be columns with a value for each person; got the {noun(len(names), 'text')} {some}",
-        argument=FEATURES,
-        next_step=f"If these are names of columns, pass the columns: frame[{some}]",
-    )
+    problem = f"{FEATURES} must be columns with a value for each person; got the {noun(len(names), 'text')}"
+    step = f"If these are names of columns, pass the columns: frame[{some}]"
+    return InputError(f"{problem} {some}", argument=FEATURES, next_step=step)
 
 
 def mask_names(masks: Any) -> list[str]:
@@ -301,25 +308,15 @@ def frame_columns(frame: Any, name: str, wanted: Sequence[str] | None = None) ->
     try:
         native = nw.from_native(frame, eager_only=True, allow_series=True)
     except TypeError:
-        raise InputError(
-            f"{name} must be a data frame (pandas, polars, pyarrow), a series, a mapping or an array; "
-            f"got {type(frame).__name__}",
-            argument=name,
-            next_step="For a DuckDB relation, a Spark or a Dask frame use Atoms.from_frame, and for files "
-            "Atoms.from_files",
-        ) from None
+        kinds = "a data frame (pandas, polars, pyarrow), a series, a mapping or an array"
+        step = "For a DuckDB relation, a Spark or a Dask frame use Atoms.from_frame, and for files"
+        problem = f"{name} must be {kinds}; got {type(frame).__name__}"
+        raise InputError(problem, argument=name, next_step=f"{step} Atoms.from_files") from None
     if isinstance(native, nw.Series):
         only = wanted[0] if wanted is not None and len(wanted) == 1 and not native.name else None
         native = native.alias(only or str(native.name or "sensitive_feature_0")).to_frame()
     require(native.columns, wanted or ())
     return {label: _of_series(native[label]) for label in (native.columns if wanted is None else wanted)}
-
-
-def collected_columns(frame: Any, wanted: Sequence[str]) -> Columns:
-    """The wanted columns of an engine's frame, read into memory."""
-    lazy: Any = nw.from_native(frame)
-    require(lazy.collect_schema().names(), wanted)
-    return frame_columns(lazy.select(*wanted).collect(backend="pyarrow").to_native(), "data", wanted)
 
 
 def frame_names(frame: Any) -> list[str]:
@@ -351,3 +348,54 @@ def columns_of_x(X: Any, names: Sequence[Any]) -> Columns:
         return frame_columns(X, "X", [labels[name] if by_place else str(name) for name in names])
     dense = (matrix[:, [i]].toarray()[:, 0] if hasattr(X, "toarray") else matrix[:, i] for i in names)
     return {f"column {i}": _column(column) for i, column in zip(names, dense)}
+
+
+def plain_columns(given: Any, wanted: Sequence[str]) -> dict[str, Any] | None:
+    """The wanted columns of a mapping or an array; None if not all of them are plain."""
+    columns = []
+    if isinstance(given, Mapping) and len({*map(str, given)}) == len(given):
+        named = {str(name): column for name, column in given.items()}
+        columns = [named[name] for name in wanted if name in named]
+    elif type(given) is np.ndarray and given.ndim in (1, 2):
+        columns = [given] if given.ndim == 1 else list(given.T)
+    found = {name: plain_column(column) for name, column in zip(wanted, columns)}
+    return found if len(columns) == len(wanted) and all(c is not None for c in found.values()) else None
+
+
+def plain_column(values: Any) -> Any:
+    """One column as an array of numbers, or of objects with None for what is missing; None if not plain."""
+    if isinstance(values, (list, tuple)):
+        values = np.fromiter(values, dtype=object, count=len(values))
+    if type(values) is not np.ndarray or values.ndim != 1:
+        return None
+    if values.dtype.kind in "iub" or values.dtype in (np.float64, np.float32):
+        return values
+    if values.dtype.kind == "U":
+        values = values.astype(object)
+    kinds = {*map(type, values)} if values.dtype.kind == "O" else {object}
+    texts = values if kinds == {str} else [value for value in values if isinstance(value, str)]
+    if not kinds <= PLAIN or not _is_unicode(texts):
+        return None
+    if kinds & {float, np.float64}:
+        cleaned = [None if value != value else value for value in values]
+        values = np.fromiter(cleaned, dtype=object, count=len(cleaned))
+    return values
+
+
+def plain_floats(values: Any) -> FloatArray | None:
+    """Python objects that are all numbers, or all truth values, as float64; missing ones are NaN."""
+    kinds = {*map(type, values)}
+    if not (kinds <= NUMBERS or kinds <= TRUTHS):
+        return None
+    if int in kinds and any(type(value) is int and abs(value) > LARGEST for value in values):
+        return None
+    return np.array([nan if value is None else value for value in values], dtype=np.float64)
+
+
+def _is_unicode(texts: Any) -> bool:
+    """Whether no text has half of a surrogate pair."""
+    try:
+        "".join(texts).encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -227,12 +227,10 @@ def refuse_many(found: list[Any], name: str, seen: str = "", *, as_levels: bool 
             problem = f"{different}; up to {MAX_NUMERIC_LEVELS} are taken as groups"
             raise InputError(problem, argument=name, next_step=step)
     if not as_levels and (spelled := numbers_beside_limits(keys)):
-        raise InputError(
-            f"attribute {name!r} holds {spelled:,} different numbers{within}, and limits such as "
-            f'"> 89" (top-coded ages); up to {MAX_NUMERIC_LEVELS} numbers are taken as groups',
-            argument=name,
-            next_step="Recode the limits, for example to 90, and give cut points, " + cuts,
-        )
+        problem = f'attribute {name!r} holds {spelled:,} different numbers{within}, and limits such as "> 89"'
+        problem += f" (top-coded ages); up to {MAX_NUMERIC_LEVELS} numbers are taken as groups"
+        step = "Recode the limits, for example to 90, and give cut points, " + cuts
+        raise InputError(problem, argument=name, next_step=step)
     if len(keys) > MAX_LEVELS:
         problem = f"attribute {name!r} has {len(keys):,} different values{within}"
         merge = "If it is an identifier, leave it out; otherwise merge its values"

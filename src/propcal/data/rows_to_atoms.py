@@ -32,20 +32,8 @@ from propcal.data.checks import (
     refuse_swapped,
 )
 from propcal.data.derive import attribute_values, fitting_values
-from propcal.data.frames import (
-    attribute_columns,
-    frame_names,
-    numbers,
-    refuse_names,
-    require,
-)
-from propcal.data.levels import (
-    distinct,
-    encode,
-    level_key,
-    warn_of_failed_conditions,
-    warn_of_similar_levels,
-)
+from propcal.data.frames import attribute_columns, frame_names, numbers, refuse_names, require
+from propcal.data.levels import distinct, encode, level_key, warn_of_failed_conditions, warn_of_similar_levels
 from propcal.data.outcomes import outcome_numbers
 from propcal.data.repeat_visits import CLUSTERS, cluster_codes, count_values, warn_of_undeclared
 from propcal.errors import Argument, InputError, Message
@@ -208,11 +196,8 @@ def _score_numbers(score: Any, name: str) -> FloatArray:
 def _warn_of_other_order(*columns: Any) -> None:
     """Rows belong together by their place; pandas' indexes of the same labels may say otherwise."""
     found: list[Any] = [getattr(column, "index", None) for column in columns]
-    indexes = [index for index in found if hasattr(index, "equals")]
-    for other in indexes[1:]:
-        first = indexes[0]
-        if len(first) != len(other) or first.equals(other):
-            continue
+    first, *others = [index for index in found if hasattr(index, "equals")] or [None]
+    for other in (other for other in others if len(first) == len(other) and not first.equals(other)):
         try:
             same = first.sort_values().equals(other.sort_values())
         except TypeError:  # labels of several kinds have no order

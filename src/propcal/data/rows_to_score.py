@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from propcal.core.correction.definition import Definition, ScoringRows
+from propcal.core.correction.points_table import FeaturePoints, PointsTable
 from propcal.core.correction.unlisted_levels import count_unlisted, warn_of_unlisted
 from propcal.core.grid import check_choice
 from propcal.core.patterns import Patterns, combinations_present
 from propcal.data.checks import INVALID, SWAPPED, check_lengths, check_scores
 from propcal.data.derive import attribute_values
-from propcal.data.feature_points import feature_codes
-from propcal.data.frames import FEATURES, Columns, attribute_columns, numbers, refuse_names
-from propcal.data.levels import encode_known
-from propcal.data.plain_columns import plain_columns
-from propcal.errors import InputError
+from propcal.data.frames import (
+    FEATURES,
+    Columns,
+    attribute_columns,
+    floats,
+    numbers,
+    plain_columns,
+    refuse_names,
+)
+from propcal.data.levels import distinct, encode_known
+from propcal.errors import Column, InputError
 
 
 def scoring_rows(
@@ -29,19 +37,13 @@ def scoring_rows(
     """
     rows = rows_to_score(score, sensitive_features, correction, invalid=invalid)
     people = np.bincount(rows.code, minlength=len(rows.patterns))
-    warn_of_unlisted(
-        correction, count_unlisted(correction, rows.patterns, people, rows.codes), len(rows.score)
-    )
+    unlisted = count_unlisted(correction, rows.patterns, people, rows.codes)
+    warn_of_unlisted(correction, unlisted, len(rows.score))
     return rows
 
 
 def rows_to_score(
-    score: Any,
-    people: Any,
-    correction: Definition,
-    name: str = "score",
-    *,
-    invalid: str = "error",
+    score: Any, people: Any, correction: Definition, name: str = "score", *, invalid: str = "error"
 ) -> ScoringRows:
     """Like `scoring_rows`, but without warnings."""
     check_choice("invalid", invalid, INVALID)
@@ -59,8 +61,7 @@ def rows_to_score(
     sizes = {f"attribute {a!r}": len(column) for a, column in columns.items()}
     check_lengths({name: len(values)} | sizes, may_be_empty=True)
     if not len(values):
-        none = np.empty((0, len(known.attributes)), dtype=np.int64)
-        nobody = np.empty(0, dtype=np.int64)
+        none, nobody = np.empty((0, len(known.attributes)), dtype=np.int64), np.empty(0, dtype=np.int64)
         codes = [nobody for _ in points.features] if points else []
         return ScoringRows(values, replace(known, table=none), nobody, codes)
     if invalid == "error":
@@ -72,6 +73,20 @@ def rows_to_score(
     table, code = combinations_present(codes, [len(level) + 1 for level in known.levels], len(values))
     patterns = Patterns(known.attributes, known.levels, table, known.derived)
     return ScoringRows(values, patterns, code, feature_codes(points, columns) if points else [])
+
+
+def feature_codes(points: PointsTable, columns: Mapping[str, Any]) -> list[Any]:
+    """Which level or range of each feature with points each row is in."""
+    return [_codes(feature, columns[feature.column]) for feature in points.features]
+
+
+def _codes(feature: FeaturePoints, column: Any) -> Any:
+    if not feature.is_number:  # a missing value has the code behind the levels
+        return encode_known(*distinct(column), (*feature.levels, None))
+    values = floats(column, Column(feature.column, f"feature {feature.column!r}"))
+    codes = np.searchsorted(feature.cuts, values, side="right").astype(np.uint8)
+    codes[np.isnan(values)] = len(feature.points)
+    return codes
 
 
 def refuse_truths(score: Any, name: str) -> None:

@@ -22,7 +22,7 @@ from propcal.core.groups.groups import Groups
 from propcal.core.groups.recipes import Recipe
 from propcal.core.patterns import SITE
 from propcal.core.reduction import keyed
-from propcal.data.frames import Columns, collected_columns, frame_columns, frame_names, is_engine_frame
+from propcal.data.frames import Columns, frame_columns, frame_names, is_engine_frame, nw, require
 from propcal.data.levels import folded
 from propcal.data.repeat_visits import count_values, warn_of_undeclared
 from propcal.data.rows_to_atoms import resolution_bits, rows_to_atoms, wanted_columns
@@ -272,7 +272,9 @@ class EngineSource(FrameSource):
 
     def columns(self, wanted: Sequence[str], *_: Any) -> Columns:
         """The wanted columns, read into memory."""
-        return collected_columns(self.frame, wanted)
+        lazy: Any = nw.from_native(self.frame)
+        require(lazy.collect_schema().names(), wanted)
+        return frame_columns(lazy.select(*wanted).collect(backend="pyarrow").to_native(), "data", wanted)
 
     def reduce(self, columns: NamedColumns) -> Atoms:
         """The atoms of the named columns."""

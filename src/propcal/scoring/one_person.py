@@ -24,8 +24,8 @@ from propcal.core.grid import UNIT
 from propcal.core.groups.recipes import ColumnTest, Condition, Not, Ranges, Recipe
 from propcal.core.patterns import Level
 from propcal.data.derive import numeric_tests
+from propcal.data.frames import LARGEST
 from propcal.data.levels import level_key, wanted_keys
-from propcal.data.plain_columns import LARGEST
 from propcal.data.rows_to_score import rows_to_score
 from propcal.errors import InputError, Message
 

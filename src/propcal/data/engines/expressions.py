@@ -16,7 +16,6 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import numpy as np
 
-from propcal.core.grid import UNIT
 from propcal.core.groups.recipes import ColumnTest, Condition, Ranges
 from propcal.data.checks import LARGEST_WEIGHT, Trouble, inside, sound, troubles
 from propcal.data.derive import COMPARE, combined, joined, no_condition, titled
@@ -79,11 +78,6 @@ def key(bits: int, *, weighted: bool, drop_missing: bool) -> Expr:
     return either(sound(s, y, w, null), units, first_of(cases, Trouble.SCORE_NEAR))
 
 
-def counts(weight: Expr) -> Expr:
-    """Whether a weight is present, above 0 and small enough to be added up."""
-    return ~weight.is_null() & (weight > 0) & (weight <= LARGEST_WEIGHT)
-
-
 def outcome_units(unit: int) -> Expr:
     """The outcome ``y`` as an integer in units of 1 / unit; 0 if it is invalid."""
     y = nw.col("y")
@@ -99,7 +93,8 @@ def soft() -> Expr:
 
 def weight_products(unit: int) -> dict[str, Expr]:
     """The products with a weight ``w`` that are summed, given the outcome in units, ``outcome``."""
-    w = either(counts(nw.col("w")), nw.col("w"), 0.0)
+    w = nw.col("w")
+    w = either(~w.is_null() & (w > 0) & (w <= LARGEST_WEIGHT), w, 0.0)
     y = nw.col("outcome") * (1.0 / unit)  # exact, because unit is a power of two
     return {"w": w, "ww": w * w, "wy": w * y, "wwy": w * w * y, "parts": either(w == w.floor(), 0.0, 1.0)}
 
@@ -189,11 +184,6 @@ def _numbers(kind: Any, asked: Iterable[str]) -> list[Any]:
     if kind == nw.Float32:  # 0.1 means the nearest number of this precision
         return [float(np.float32(value)) for value in exact]
     return [float(value) for value in exact if float(value) == value]
-
-
-def outcome_unit(kind: Any) -> int:
-    """The unit of outcomes: 1 for integer and truth-value columns, the unit of the grid for others."""
-    return 1 if kind.is_integer() or kind == nw.Boolean else UNIT
 
 
 def coded(column: Expr, values: Mapping[float, Sequence[Any]]) -> Expr:

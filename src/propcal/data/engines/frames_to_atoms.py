@@ -29,7 +29,7 @@ import numpy as np
 import pyarrow as pa
 
 from propcal.core.atoms import Atoms, refuse_too_many
-from propcal.core.grid import check_choice
+from propcal.core.grid import UNIT, check_choice
 from propcal.core.groups.recipes import Ranges, Recipe, Where
 from propcal.core.patterns import BESIDE, KEY
 from propcal.core.reduction import atoms_of_sums, refuse_fractions, sums_of_counts
@@ -77,9 +77,7 @@ def with_events(frame: Any, named: NamedColumns) -> tuple[Any, NamedColumns]:
     if named.positive is None and not ex.is_text(kind):
         return frame, named
     refuse_dates(named.outcome, temporal=kind.is_temporal())
-    column = nw.col(named.outcome).cast(nw.String) if ex.is_text(kind) else nw.col(named.outcome)
-    column = ex.number(named.outcome, kind) if kind == nw.Decimal else column
-    found = _different(lazy, named.outcome, MOST_VALUES + 1)
+    column, found = _comparable(named.outcome, kind), _different(lazy, named.outcome, MOST_VALUES + 1)
     if len(found) > MOST_VALUES:
         raise InputError(f"{title} holds more than {MOST_VALUES:,} different values", argument=title)
     codes = event_codes(found, title, named.positive)
@@ -115,10 +113,14 @@ def totals(frame: Any, named: NamedColumns) -> tuple[Any, NamedColumns, int]:
 
 def _different(lazy: Any, name: str, most: int = MOST_VALUES) -> list[Any]:
     """Some of the different values of a column."""
-    kind, column = lazy.collect_schema()[name], nw.col(name)
-    column = column.cast(nw.String) if ex.is_text(kind) else column
-    column = ex.number(name, kind) if kind == nw.Decimal else column
+    column = _comparable(name, lazy.collect_schema()[name])
     return distinct(collected(lazy.select(column.alias("value")).unique().head(most))["value"])[0]
+
+
+def _comparable(name: str, kind: Any) -> Any:
+    """A column as values that can be compared: categories as text, decimals as numbers."""
+    column = nw.col(name).cast(nw.String) if ex.is_text(kind) else nw.col(name)
+    return ex.number(name, kind) if kind == nw.Decimal else column
 
 
 def totals_query(frame: Any, named: NamedColumns) -> tuple[Any, int]:
@@ -133,7 +135,8 @@ def totals_query(frame: Any, named: NamedColumns) -> tuple[Any, int]:
     require(list(kinds), [*roles, *(name for names in read for name in names)])
     for name, title in zip(roles, named.titles):
         ex.refuse_no_number(kinds[name], title, RECODE)
-    unit = ex.outcome_unit(kinds[named.outcome])
+    kind = kinds[named.outcome]  # the unit of outcomes is 1, or that of the grid
+    unit = 1 if kind.is_integer() or kind == nw.Boolean else UNIT
     columns = dict(zip(("s", "y", "w"), (ex.number(name, kinds[name]) for name in roles)))
     columns |= _attributes(lazy, kinds, attributes)
     # in separate steps, because not every engine can group by or sum an expression
@@ -251,13 +254,13 @@ def atoms_of_totals(table: Any, named: NamedColumns, unit: int) -> Atoms:
     return atoms_of_sums(patterns, code, key << (32 - bits), sums, left_out=out, **weights)
 
 
-def _whole(table: Any, name: str) -> Any:
+def _whole(table: Any, name: str, kind: str = "int64") -> Any:
     """A column of integers, which engines return in various types."""
-    return np.asarray(table[name].cast(pa.int64()).to_numpy())
+    return np.asarray(table[name].cast(kind).to_numpy())
 
 
 def _real(table: Any, name: str) -> Any:
-    return np.asarray(table[name].cast(pa.float64()).to_numpy())
+    return _whole(table, name, "float64")
 
 
 def _values(name: str, made: Recipe | str, column: Any, *, as_levels: bool = False) -> tuple[list[Any], Any]:

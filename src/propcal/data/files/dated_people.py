@@ -94,24 +94,20 @@ def dated_atoms(source: Source, columns: NamedColumns, dating: Dating) -> DatedA
     wanted = list(dict.fromkeys([*columns.wanted, *dating.columns]))
     if isinstance(source, FileSource):
         refuse_same_content(source.paths)
-        with source.opened(wanted, _too_large) as (engine, files):
+        step = "Add fewer periods at a time, or increase " + Argument("memory_limit")
+        too_large = InputError("the table of atoms does not fit into memory", next_step=step)
+        with source.opened(wanted, lambda _: too_large) as (engine, files):
             require(files.names, dating.columns)
             unused = [name for name in files.names if name not in wanted]
             warn_of_undeclared(unused, lambda name: count_file_values(engine, files, name), advice=REPEATS)
             rows = fewer_threads(engine, lambda: people_relation(engine, files, columns, dating.columns))
             return _dated_atoms(rows, columns, dating)
     if isinstance(source, EngineSource):
-        step = "Write them to Parquet files, and name those"
-        problem = "frames of an engine cannot be monitored directly"
-        raise InputError(problem, argument="frame", next_step=step)
+        problem, then = "frames of an engine cannot be monitored directly", "Write them to Parquet files"
+        raise InputError(problem, argument="frame", next_step=f"{then}, and name those")
     found = {name: _arrow(column) for name, column in source.columns(wanted).items()}
     with limited(None, None) as engine:
         return _dated_atoms(engine.from_arrow(pa.table(found)), columns, dating)
-
-
-def _too_large(_: Any) -> InputError:
-    step = "Add fewer periods at a time, or increase " + Argument("memory_limit")
-    return InputError("the table of atoms does not fit into memory", next_step=step)
 
 
 def _arrow(column: Any) -> Any:

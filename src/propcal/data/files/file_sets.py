@@ -42,11 +42,8 @@ def find_files(files: Files) -> list[Path]:
     seen: dict[Path, Path] = {}
     for path in found:
         if "://" in fspath(path) or ":/" in fspath(path)[1:]:
-            raise InputError(
-                f"{path} is not a local file",
-                argument="files",
-                next_step="Read it with DuckDB and pass the relation: Atoms.from_frame(duckdb.sql(...), ...)",
-            )
+            step = "Read it with DuckDB and pass the relation: Atoms.from_frame(duckdb.sql(...), ...)"
+            raise InputError(f"{path} is not a local file", argument="files", next_step=step)
         if not path.is_dir():  # a folder is refused with the files in it when it is opened
             refuse_special(path)
         if seen.setdefault(path.resolve(), path) is not path:

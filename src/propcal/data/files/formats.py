@@ -41,11 +41,9 @@ def check_names(path: Path, names: Sequence[str], wanted: Sequence[str]) -> None
     """Every wanted column must be there, once; a first line that holds no names is not shown."""
     if any(name not in names for name in wanted):
         if len(names) == 1 and re.search(r"[^\w .-]", names[0]):
-            raise FileFormatError(
-                f"{path} seems to have one column: its first line has none of the separators that propcal "
-                "knows (comma, semicolon, tab, bar)",
-                next_step="Save it with commas",
-            )
+            problem = f"{path} seems to have one column: its first line has none of the separators that"
+            problem += " propcal knows (comma, semicolon, tab, bar)"
+            raise FileFormatError(problem, next_step="Save it with commas")
         if looks_like_values(names):
             problem = f"the first line of {path} seems to hold values: it must name the columns"
             raise FileFormatError(problem, next_step="Add such a line")
@@ -100,13 +98,8 @@ class ParquetFile:
 
     def repeated_texts(self) -> list[str]:
         """Columns of texts that have few different values, judged by the first rows."""
-        texts = [
-            field.name
-            for field in self.schema
-            if str(field.type) in ("string", "large_string")
-            and self.names.count(field.name) == 1
-            and "." not in field.name
-        ]
+        texts = [field.name for field in self.schema if str(field.type) in ("string", "large_string")]
+        texts = [name for name in texts if self.names.count(name) == 1 and "." not in name]
         if not texts:
             return []
         first = next(self.file.iter_batches(SAMPLE_ROWS, columns=texts))

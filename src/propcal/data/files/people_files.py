@@ -152,10 +152,8 @@ class PeopleFiles(ABC):
         for part in self.parts:
             lacking = [name for name in wanted if name not in part.names]
             if lacking and part.path != self.path:
-                raise InputError(
-                    f"{part.path} has no column {lacking[0]!r}, but {self.path} has one; all files must have "
-                    "the same columns"
-                )
+                problem = f"{part.path} has no column {lacking[0]!r}, but {self.path} has one; all files must"
+                raise InputError(f"{problem} have the same columns")
             check_names(part.path, part.names, wanted)
 
     def check_rows(self, wanted: Sequence[str]) -> None:
@@ -187,17 +185,14 @@ class ParquetFiles(PeopleFiles):
             types = [part.schema.field(name).type for name in wanted]
             for name, kind in zip(wanted, types):
                 if is_record(kind):
-                    problem = (
-                        f"column {name!r} of {part.path} contains lists or records; it must have one value"
-                    )
-                    raise InputError(f"{problem} per person", argument=name)
+                    problem = f"column {name!r} of {part.path} contains lists or records; it must have"
+                    raise InputError(f"{problem} one value per person", argument=name)
                 if (now := _values_of(kind)) == "nothing":
                     continue
                 before, other = seen.setdefault(name, (now, part.path))
                 if before != now:
-                    problem = (
-                        f"column {name!r} has different types: {before} in {other}, {now} in {part.path}"
-                    )
+                    types_ = f"{before} in {other}, {now} in {part.path}"
+                    problem = f"column {name!r} has different types: {types_}"
                     raise InputError(problem, argument=name, next_step="Write both files with the same type")
             alike.setdefault((tuple(part.names), tuple(map(str, types))), []).append(part.path)
         parts = []

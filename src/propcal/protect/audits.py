@@ -194,11 +194,8 @@ class _ProtectedAudit:
             added = VARIANCE * (1 + rate**2) / people + shown.mean_variance[places] * people
             effective = people / (effect + added / (rate * (1 - rate)))
         sums = {"weight": people, "positives": events, "score_sum": mean * people, "gap": rate - mean}
-        table, noise = (
-            replace(found.table, **sums),
-            replace(found.noise, effective=effective, rates=found.noise.rates[:0]),
-        )
-        return replace(found, table=table, noise=noise)
+        noise = replace(found.noise, effective=effective, rates=found.noise.rates[:0])
+        return replace(found, table=replace(found.table, **sums), noise=noise)
 
     def _losses(self) -> pd.DataFrame:
         """The losses of the audit, each from the shown counts of its cells; no number if these are hidden.
@@ -209,17 +206,18 @@ class _ProtectedAudit:
         exact, cells, rho = self.exact.losses, self._cells, self.found.rule.rho
         known = np.isfinite(cells.table.gap) & (self.found.table.people > 0)
         table = replace(cells.table, eligible=cells.table.eligible & known)
-        rows, value = losses(table, cells.noise, rho), {}
+        value = np.full(len(LOSSES), np.nan)
         for name, places in loss_places(self.found.table, rho).items():
             chosen = np.zeros(known.shape, dtype=np.bool_)
             chosen.flat[list(places)] = True
-            own = loss_values(table.outcome_rate, table.mean_score, chosen, rho) if places else [np.nan] * 3
-            value[name] = own[LOSSES.index(name)] if known[chosen].all() else np.nan
-        rows = rows.assign(value=pd.Series(value), **exact[["where", "floor_median", "floor_95", "p_value"]])
-        rows.loc[rows["value"].isna(), ["low", "high"]] = np.nan
-        if (self.found.table.eligible & ~known).any():
-            rows["high"] = np.nan
-        return rows.round(P_DIGITS)
+            if places and known[chosen].all():
+                i = LOSSES.index(name)
+                value[i] = loss_values(table.outcome_rate, table.mean_score, chosen, rho)[i]
+        low, high = losses(table, cells.noise, rho)[["low", "high"]].to_numpy().T
+        some_hidden = (self.found.table.eligible & ~known).any()
+        ends = {"low": low, "high": np.where(some_hidden, np.nan, high)}
+        shown = {name: np.where(np.isnan(value), np.nan, end) for name, end in ends.items()}
+        return exact.assign(value=value, **shown).round(P_DIGITS)
 
     def _of_many(self, groups: pd.Series) -> pd.Series:
         """Whether each name is that of a group of many people."""

@@ -249,12 +249,11 @@ def shown_table(
     for i, limits in enumerate(columns.pop("limits", ())):
         if limits is not None:
             columns["outcome_rate"][i], columns["observed_expected"][i] = limits
-    replaced = {
-        name: values if isinstance(values, np.ndarray) else pd.Series(values, dtype=object)
+    columns = {
+        name: values if isinstance(values, np.ndarray) else np.array(values, dtype=object)
         for name, values in columns.items()
-        if name in table
     }
-    return table.reset_index(drop=True).assign(**replaced)
+    return pd.DataFrame({name: columns.get(str(name), column.array) for name, column in table.items()})
 
 
 def printed(values: Iterable[float], digits: int, shown: Iterable[Any] = repeat(True)) -> list[float]:

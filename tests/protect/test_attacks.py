@@ -129,6 +129,18 @@ def test_no_group_is_withheld_where_a_cell_or_a_smaller_group_would_do():
     assert checked > 5
 
 
+@pytest.mark.parametrize(
+    ("seed", "large"), [(0, "attribute0=B & attribute1=M"), (3, "attribute0=D & attribute1=M")]
+)
+def test_a_large_group_beside_a_small_one_is_shown(seed, large):
+    """It has hundreds of people; the sum of both leaves four values for the small count."""
+    a = audited(*random_people(seed))
+    rows = [each.groups.set_index("group").loc[large] for each in (a, protected_audit(a, 11))]
+    assert rows[0]["people"] > 100
+    assert abs(rows[1]["people"] - rows[0]["people"]) <= MOVED
+    assert min(widths(a, most=12)) >= 3
+
+
 SCORES = np.linspace(0.02, 0.7, 1494)
 
 

@@ -18,16 +18,8 @@ import numpy as np
 import pandas as pd
 from scipy.special import chdtri
 
+from propcal.auditing import hypothesis_tests as ht
 from propcal.auditing.claims import Claim, Kind, Region, numbers_of
-from propcal.auditing.hypothesis_tests import (
-    BENDS,
-    CATEGORIES,
-    DIFFERENCES,
-    GROUP_SLOPES,
-    SIGNIFICANCE,
-    SLOPE,
-    CalibrationTest,
-)
 from propcal.auditing.intervals import CONFIDENCE, exact_interval, normal_quantile
 from propcal.auditing.measures import Limits, observed_expected, ratio_intervals
 from propcal.auditing.named_errors import NamedErrors
@@ -68,7 +60,7 @@ def _curve_regions(atoms: Atoms) -> list[Region]:
     design = basis(at)
     error = np.sqrt(np.einsum("ij,ij->i", design @ np.linalg.pinv(fit.information), design))
     value = design @ fit.coefficients
-    reach = np.sqrt(chdtri(columns.shape[1], SIGNIFICANCE)) * error
+    reach = np.sqrt(chdtri(columns.shape[1], ht.SIGNIFICANCE)) * error
     sign = np.where(np.abs(value) > reach, np.sign(value), 0.0)
     starts = np.flatnonzero(np.diff(sign, prepend=np.nan))
     lows, highs = expit(at), expit(at)
@@ -88,7 +80,7 @@ def certain_regions(atoms: Atoms) -> tuple[list[Region], list[Region]]:
         weight, squares = float(atoms.weight[there].sum()), float(atoms.weight_sq[there].sum())
         if squares:
             rate = np.array([float(atoms.positives[there].sum()) / weight])
-            low, high = exact_interval(rate, np.array([weight**2 / squares]), SIGNIFICANCE / 2)
+            low, high = exact_interval(rate, np.array([weight**2 / squares]), ht.SIGNIFICANCE / 2)
             if high[0] < 1 - NEARLY if score else low[0] > NEARLY:
                 found[score].append(Region(float(score), float(score), direction))
     return found
@@ -100,7 +92,7 @@ CERTAIN, FROM_OVERALL = "scores of exactly 0 and 1", "difference from the overal
 def group_claims(
     atoms: Atoms,
     profiles: Sequence[Profile],
-    tests: Sequence[CalibrationTest],
+    tests: Sequence[ht.CalibrationTest],
     errors: NamedErrors,
     regions: tuple[Region, ...],
 ) -> tuple[Claim, ...]:
@@ -112,12 +104,12 @@ def group_claims(
     excess = {one.size.group.name: one.sample.observed - one.sample.expected for one in profiles}
     claims = []
 
-    def add(kind: Kind, who: str, sign: float, test: CalibrationTest, **more: Any) -> None:
+    def add(kind: Kind, who: str, sign: float, test: ht.CalibrationTest, **more: Any) -> None:
         claims.append(_claim(kind, who, sign, test.test, test.adjusted_p, **more))
 
     if errors.level:
         add("overall", EVERYBODY.name, rejected[EVERYBODY.name].statistic, rejected[EVERYBODY.name])
-    curved = [rejected[name] for name in (SLOPE, BENDS) if errors.curve and name in rejected]
+    curved = [rejected[name] for name in (ht.SLOPE, ht.BENDS) if errors.curve and name in rejected]
     if curved:
         add("shape", EVERYBODY.name, 0.0, min(curved, key=lambda test: test.adjusted_p), where=regions)
     elif regions:  # scores of exactly 0 or 1, which leave nothing to chance
@@ -131,14 +123,14 @@ def group_claims(
             claims.append(_claim("beyond", group.name, sign, FROM_OVERALL, p_value, given=given, **others))
         else:
             add("group", group.name, rejected[group.name].statistic, rejected[group.name], **others)
-    differences = [rejected[name] for name in (DIFFERENCES, GROUP_SLOPES) if name in rejected]
+    differences = [rejected[name] for name in (ht.DIFFERENCES, ht.GROUP_SLOPES) if name in rejected]
     if differences and not errors.named:
         add("beyond", "", 0.0, min(differences, key=lambda test: test.adjusted_p))
     return tuple(claims)
 
 
 def cell_claims(
-    tests: Sequence[CalibrationTest], others: Sequence[Claim], categories: pd.DataFrame
+    tests: Sequence[ht.CalibrationTest], others: Sequence[Claim], categories: pd.DataFrame
 ) -> tuple[Claim, ...]:
     """The clearest cell, unless other claims account for it; or that slopes and curves of groups differ.
 
@@ -146,14 +138,14 @@ def cell_claims(
     score.
     """
     rejected = {test.test: test for test in tests if test.rejected}
-    slopes, worst = rejected.get(GROUP_SLOPES), clearest_cells(categories, 1)
-    if CATEGORIES in rejected and not worst.empty:
-        cell, p_value = worst.iloc[0], rejected[CATEGORIES].adjusted_p
-        claim = _claim("cell", cell["group"], cell["gap"], CATEGORIES, p_value, bin=cell["bin"])
+    slopes, worst = rejected.get(ht.GROUP_SLOPES), clearest_cells(categories, 1)
+    if ht.CATEGORIES in rejected and not worst.empty:
+        cell, p_value = worst.iloc[0], rejected[ht.CATEGORIES].adjusted_p
+        claim = _claim("cell", cell["group"], cell["gap"], ht.CATEGORIES, p_value, bin=cell["bin"])
         if slopes or not any(_accounts_for(other, claim.direction) for other in others):
             return (claim,)
     if slopes and all(other.who for other in others):
-        return (_claim("beyond", "", 0.0, GROUP_SLOPES, slopes.adjusted_p),)
+        return (_claim("beyond", "", 0.0, ht.GROUP_SLOPES, slopes.adjusted_p),)
     return ()
 
 

@@ -98,21 +98,16 @@ def groups_frame(found: Findings, identity: Identity) -> pd.DataFrame:
     twins = [p.size.group.name for p in found.profiles if p.size.people == everybody.people]
     if twin := next((by_name[name] for name in twins if name in by_name), None):
         by_name |= dict.fromkeys(twins, twin)  # a group of everybody is tested once
-    labels = group_labels(
-        [profile.size.group for profile in found.profiles],
-        found.people.patterns,
-        identity.labels,
-        everyone=identity.everyone,
-    )
-    rows = [
-        _group_row(profile, label, found, by_name, identity) for profile, label in zip(found.profiles, labels)
-    ]
+    groups, patterns = [profile.size.group for profile in found.profiles], found.people.patterns
+    labels = group_labels(groups, patterns, identity.labels, everyone=identity.everyone)
+    pairs = zip(found.profiles, labels)
+    rows = [_group_row(profile, label, found, by_name, identity) for profile, label in pairs]
     table = pd.DataFrame(rows)
     named = dict(zip(table["group"], table["label"]))
-    inside = membership(found.counts.groups, found.people.patterns) if found.left else ()
-    patterns = dict(zip((group.name for group in found.counts.groups), inside))
+    members = membership(found.counts.groups, patterns) if found.left else ()
+    inside = dict(zip((group.name for group in found.counts.groups), members))
     table["explained_by"] = [
-        "; ".join(named[who] for who in explained_by(found, group, finding, patterns))
+        "; ".join(named[who] for who in explained_by(found, group, finding, inside))
         for group, finding in zip(table["group"], table["finding"])
     ]
     return table

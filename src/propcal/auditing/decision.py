@@ -14,32 +14,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from propcal.auditing import chance
+from propcal.auditing import hypothesis_tests as ht
 from propcal.auditing.audit_claims import CERTAIN, certain_regions
-from propcal.auditing.chance import (
-    HALF,
-    ScoreCells,
-    design_effect,
-    different_people,
-    enough_people,
-    score_cells,
-)
-from propcal.auditing.hypothesis_tests import (
-    CATEGORIES,
-    CELLS,
-    DIFFERENCES,
-    GROUP_SLOPES,
-    GROUPS,
-    OVERALL,
-    SHAPE,
-    SLOPE,
-    CalibrationTest,
-    NamedTest,
-    adjust,
-    clustered_p_value,
-    group_p_value,
-    shape_tests,
-    slope_test,
-)
 from propcal.auditing.intervals import normal_quantile
 from propcal.auditing.profile import JudgedGroups, audited_groups
 from propcal.auditing.sample import FEWEST_CLUSTERS, Sample
@@ -73,7 +50,7 @@ class GapTest(NamedTuple):
 NOT_TESTED = GapTest(float("nan"), float("nan"), UNTESTED)
 
 
-def gap_test(cells: ScoreCells, table: Categories, patterns: Patterns, effect: FloatArray) -> GapTest:
+def gap_test(cells: chance.ScoreCells, table: Categories, patterns: Patterns, effect: FloatArray) -> GapTest:
     """Test the categories of a table that are large enough; `effect` is each bin's design effect."""
     groups, bins = np.nonzero(table.eligible)
     if not len(groups) or not np.all(np.isfinite(effect)):
@@ -87,14 +64,14 @@ def gap_test(cells: ScoreCells, table: Categories, patterns: Patterns, effect: F
     typical = (_sums(cells.weight * cells.typical, cells, table, len(patterns)) @ inside.T)[
         bins, groups
     ] / weight
-    spread = (variance @ inside.T)[bins, groups] + HALF * typical**2
+    spread = (variance @ inside.T)[bins, groups] + chance.HALF * typical**2
     z = table.gap[groups, bins] * weight / np.sqrt(spread * effect[bins])
     for i in np.argsort(-np.abs(z), kind="stable")[:MOST_EXACT]:
         if not EXACT[0] <= abs(z[i]) <= EXACT[1]:
             continue
         members = inside[groups[i]][cells.pattern] & (cells.bin_index == bins[i])
         positives = float(table.positives[groups[i], bins[i]])
-        _, p = group_p_value(cells, members, positives, effect=float(effect[bins[i]]))
+        _, p = ht.group_p_value(cells, members, positives, effect=float(effect[bins[i]]))
         z[i] = np.sign(z[i]) * normal_quantile(1 - max(p, 1e-300) / 2) if p > 1e-15 else z[i]
     found = float(np.abs(z).max())
     drawn = _largest_by_chance(variance, inside, table.eligible)
@@ -103,7 +80,7 @@ def gap_test(cells: ScoreCells, table: Categories, patterns: Patterns, effect: F
     return GapTest(found, p_value, round(limit, 9))  # the last digits differ between machines
 
 
-def _sums(column: FloatArray, cells: ScoreCells, table: Categories, n_patterns: int) -> FloatArray:
+def _sums(column: FloatArray, cells: chance.ScoreCells, table: Categories, n_patterns: int) -> FloatArray:
     """Sums of a column of the cells within each bin and pattern."""
     found = np.zeros((len(table.bins), n_patterns))
     np.add.at(found, (cells.bin_index, cells.pattern), column)
@@ -138,7 +115,7 @@ MIN_PEOPLE = 30  # what a cell needs to be tested, by default
 class Decision:
     """The tests, the gap in standard errors that few perfect scores exceed, and the cells tested."""
 
-    tests: tuple[CalibrationTest, ...]
+    tests: tuple[ht.CalibrationTest, ...]
     limit: float
 
     @property
@@ -162,24 +139,26 @@ def decide(
     `effect` is the design effect of repeat visits, if it is known.
     """
     bare = without_clusters(atoms)
-    cells = score_cells(bare, table.bins)
+    cells = chance.score_cells(bare, table.bins)
     repeated = CLUSTER in atoms.patterns.attributes
-    families: dict[str, list[NamedTest]] = {OVERALL: [], GROUPS: []}
+    families: dict[str, list[ht.NamedTest]] = {ht.OVERALL: [], ht.GROUPS: []}
     for size, test in group_tests(atoms, bare, everybody, cells, sizes, judged):
-        families[OVERALL if size.group == EVERYBODY else GROUPS].append((size.group.name, test))
+        families[ht.OVERALL if size.group == EVERYBODY else ht.GROUPS].append((size.group.name, test))
     if not judged.too_few(everybody):
-        families[OVERALL].append((SLOPE, slope_test(everybody)))
+        families[ht.OVERALL].append((ht.SLOPE, ht.slope_test(everybody)))
         if not repeated or everybody.n_clusters >= FEWEST_CLUSTERS:
             effect = repeat_effect(atoms) if effect is None else effect
-            families[SHAPE] = shape_tests(with_effect(bare, effect), table.collection)
-    largest, effects = NOT_TESTED, design_effect(atoms, table.bins)
+            families[ht.SHAPE] = ht.shape_tests(with_effect(bare, effect), table.collection)
+    largest, effects = NOT_TESTED, chance.design_effect(atoms, table.bins)
     if effects is not None:
-        enough = enough_people(different_people(atoms, table), table.people, effects, min_people)
+        enough = chance.enough_people(
+            chance.different_people(atoms, table), table.people, effects, min_people
+        )
         eligible = replace(table, eligible=table.eligible & enough)
         largest = gap_test(cells, eligible, bare.patterns, effects)
-    families[CELLS] = [(CATEGORIES, largest[:2])]
+    families[ht.CELLS] = [(ht.CATEGORIES, largest[:2])]
     known = {family: [t for t in tests if not np.isnan(t[1][1])] for family, tests in families.items()}
-    return Decision(tuple(adjust(known)), largest.limit)
+    return Decision(tuple(ht.adjust(known)), largest.limit)
 
 
 def errors_found_in(data: FittingData, settings: Settings) -> FoundErrors:
@@ -196,8 +175,8 @@ def errors_found_in(data: FittingData, settings: Settings) -> FoundErrors:
     everybody, judged = Sample.of(data.rows), JudgedGroups.of(atoms)
     decision = decide(data.rows, everybody, table, sizes, judged, MIN_PEOPLE, data.effect)
     found = decision.rejected
-    overall = EVERYBODY.name in found or SLOPE in found
-    between = DIFFERENCES in found or GROUP_SLOPES in found
+    overall = EVERYBODY.name in found or ht.SLOPE in found
+    between = ht.DIFFERENCES in found or ht.GROUP_SLOPES in found
     certain = any(certain_regions(atoms))  # they leave nothing to chance, so that there is no test
     found += (CERTAIN,) * certain
     return FoundErrors(bool(decision.tests), found, overall, decision.limit, between, certain)
@@ -207,7 +186,7 @@ def group_tests(
     atoms: Atoms,
     bare: Atoms,
     everybody: Sample,
-    cells: ScoreCells,
+    cells: chance.ScoreCells,
     sizes: Sequence[GroupSize],
     judged: JudgedGroups,
 ) -> list[tuple[GroupSize, tuple[float, float]]]:
@@ -236,9 +215,9 @@ def group_tests(
     for place, i in enumerate(chosen):
         members = inside[i][cells.pattern]
         if clustered is None:
-            test = group_p_value(cells, members, float(positives[i]), exact=len(chosen) <= MANY)
+            test = ht.group_p_value(cells, members, float(positives[i]), exact=len(chosen) <= MANY)
         else:
             sample = Sample.of(atoms, np.flatnonzero(clustered[place]))
-            test = clustered_p_value(cells, members, sample, everybody)
+            test = ht.clustered_p_value(cells, members, sample, everybody)
         found.append((sizes[i], test))
     return found

@@ -33,7 +33,7 @@ from propcal.auditing.sample import Sample
 from propcal.core.atoms import Atoms
 from propcal.core.categories import Categories
 from propcal.core.criterion import CRITERIA, Criterion
-from propcal.core.grid import FloatArray, IntArray, to_grid
+from propcal.core.grid import FloatArray, to_grid
 from propcal.core.groups.collection import EVERYBODY, Group, membership
 from propcal.core.reduction import rescored, without_clusters
 from propcal.numbers import IN_SENTENCE, known, p_equals
@@ -135,10 +135,8 @@ class ScorePair:
         before, after = (to_grid(score) for score in self.scores)
         middle = rescored(self.joint, (before + after) // 2)
         bare = without_clusters(middle)
-        judged, sizes = (
-            JudgedGroups.of(bare, rule.min_group, rule.min_events),
-            audited_groups(bare, rule.words()),
-        )
+        judged = JudgedGroups.of(bare, rule.min_group, rule.min_events)
+        sizes = audited_groups(bare, rule.words())
         cells = score_cells(bare, found.table.bins)
         tests = [
             (size.group, test)
@@ -150,15 +148,13 @@ class ScorePair:
             holm(np.array([p for _, p in own])) for own in ([test for _, test in tests], brier)
         )
         inside = membership([group for group, _ in tests], self.joint.patterns).astype(np.float64)
-        expected = [inside @ self._pattern_sums(score) for score in (before, after)]
+        sums = (self.joint.pattern_sums(self.joint.weight * x.astype(np.float64)) for x in (before, after))
+        expected = [inside @ column for column in sums]
         rows = [
             (group.name, float(p), _change(z, float(p), *own), float(q), _loss_change(change, q))
             for (group, (z, _)), p, own, (change, _), q in zip(tests, adjusted, zip(*expected), brier, loss_p)
         ]
         return pd.DataFrame(rows, columns=CHANGE_COLUMNS).assign(score=self.name)
-
-    def _pattern_sums(self, score: IntArray) -> Any:
-        return self.joint.pattern_sums(self.joint.weight * score.astype(np.float64))
 
     def flags(self, threshold: float, groups: Sequence[Group]) -> FlagChanges:
         """Who crosses a threshold in which direction."""

@@ -82,7 +82,7 @@ class Panel:
         about = Option(self.title, text, flags, " ".join(parts[len(flags) :]), **more)
         return field(default=default, metadata={"option": about, "limits": limits})
 
-    def required(self, words: str, text: str) -> Any:
+    def required(self, words: str, text: str = "") -> Any:
         """An option that must be given."""
         return self.option(words, text, default=MISSING)
 
@@ -131,16 +131,14 @@ def argument_of(one: Field[Any]) -> str:
 
 
 def descriptions(record: Any) -> dict[str, str]:
-    """What the docstring of a record says of each field.
+    """What the docstring of a record says of each field, or that of a command of each parameter.
 
     >>> descriptions(Reading)["resolution"]
     'Round scores to this grid, such as 2^-16, to save memory. Default: exact'
     """
-    docs = [inspect.cleandoc(kind.__doc__ or "") for kind in reversed(record.__mro__)]
-    fields = [doc.partition("\nAttributes\n----------\n")[2] for doc in docs]
-    found = [
-        pair for text in fields for pair in re.findall(r"^(\w+).*\n((?: {4}.*\n?)+)", text, re.MULTILINE)
-    ]
+    docs = [inspect.cleandoc(kind.__doc__ or "") for kind in reversed(getattr(record, "__mro__", [record]))]
+    parts = "\n".join(re.split(r"\n(?:Attributes|Parameters)\n-+\n", doc)[-1] for doc in docs)
+    found = re.findall(r"^(\w+)(?: : .*)?\n((?: {4}.*\n?)+)", parts, re.MULTILINE)
     return {name: " ".join(text.split()) for name, text in found}
 
 

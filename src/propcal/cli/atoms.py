@@ -26,10 +26,7 @@ def atoms(
     files: Files,
     roles: Roles,
     reading: Reading,
-    share: bool = OUTPUT.flag(
-        "Write atoms that may be shared: scores are merged and rare levels folded, so that every cell "
-        "has at least 11 people with the outcome and 11 without it."
-    ),
+    share: bool = OUTPUT.flag(),
     output: Path = OUT,
     force: bool = FORCE,
     config: Path | None = CONFIG,
@@ -47,6 +44,12 @@ def atoms(
 
       propcal atoms north.csv --score risk --outcome died --groups race --site North
       --share -o north.atoms
+
+    Parameters
+    ----------
+    share
+        Write atoms that may be shared: scores are merged and rare levels folded, so that every cell has at
+        least 11 people with the outcome and 11 without it.
     """
     from propcal.files.transaction import outputs
     from propcal.protect.shared_atoms import share_atoms
@@ -64,9 +67,7 @@ def merge(
     files: Annotated[
         list[Path], typer.Argument(metavar="FILES", help="Two or more files from propcal atoms.")
     ],
-    allow_repeated: bool = DATA.flag(
-        "Add files up even if two of them have the same scores, outcomes and weights."
-    ),
+    allow_repeated: bool = DATA.flag(),
     output: Path = OUT,
     force: bool = FORCE,
 ) -> None:
@@ -77,6 +78,11 @@ def merge(
     For example:
 
       propcal merge january.atoms february.atoms -o winter.atoms
+
+    Parameters
+    ----------
+    allow_repeated
+        Add files up even if two of them have the same scores, outcomes and weights.
     """
     from propcal.data.files.file_sets import find_files
     from propcal.files.transaction import outputs

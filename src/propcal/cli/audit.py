@@ -40,11 +40,9 @@ def audit(
     asked: Annotated[Given, AuditRule, Only(*ASKED)],
     out: Annotated[Output, Without("metrics")],
     names: Identity,
-    correction: Path | None = METHOD.option(
-        "FILE", "Compare the score with its correction by this file, from propcal fit."
-    ),
+    correction: Path | None = METHOD.option("FILE"),
     travel: bool = TRAVEL,
-    full: bool = OUTPUT.flag("Print all groups, thresholds, losses and notes."),
+    full: bool = OUTPUT.flag(),
     gates: Gates = Gates(),
 ) -> None:
     """Find out for whom a score is miscalibrated, by how much, and whether it could be chance.
@@ -60,6 +58,13 @@ def audit(
 
       propcal audit new.csv --score risk --outcome status --positive EXPIRED
       --groups race --drop-missing --correction model.json --fail-on verdict
+
+    Parameters
+    ----------
+    correction
+        Compare the score with its correction by this file, from propcal fit.
+    full
+        Print all groups, thresholds, losses and notes.
     """
     from propcal import Correction
     from propcal.protect.comparisons import protected

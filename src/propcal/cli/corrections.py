@@ -41,15 +41,10 @@ def fit(
     chance: Annotated[Given, AuditRule, Only("random_state")],
     names: Annotated[Identity, Only("unit", "labels")],
     method: Method = METHOD.option("|".join(METHODS), AIMS, default="pmcboost"),
-    paper: bool = METHOD.flag(
-        "Use the paper's Algorithm 1 exactly: alpha 0.1, no smooth curve, no guard against chance."
-    ),
-    output: Path = OUTPUT.required("--output -o FILE", "Write the correction to this file."),
+    paper: bool = METHOD.flag(),
+    output: Path = OUTPUT.required("--output -o FILE"),
     suppress: int = OUTPUT.option("N", PROTECT, default=PAGE_SUPPRESS, least=0),
-    share: bool = OUTPUT.flag(
-        "Write a correction that may be shared with another site: rounded, without adjustments that rest "
-        "on fewer than 11 people, and without a fingerprint of the data."
-    ),
+    share: bool = OUTPUT.flag(),
     force: bool = FORCE,
     config: Path | None = CONFIG,
 ) -> None:
@@ -66,6 +61,16 @@ def fit(
 
       propcal fit past.parquet --score risk --outcome died --groups race
       --features age,acuity,visits,insurance -o model.json
+
+    Parameters
+    ----------
+    paper
+        Use the paper's Algorithm 1 exactly: alpha 0.1, no smooth curve, no guard against chance.
+    output
+        Write the correction to this file.
+    share
+        Write a correction that may be shared with another site: rounded, without adjustments that rest on
+        fewer than 11 people, and without a fingerprint of the data.
     """
     from propcal import estimators
     from propcal.documents.written_files import fit_lines, sharing_lines
@@ -151,29 +156,14 @@ def apply(
         list[str],
         typer.Argument(metavar="FILES", help=f'{ROWS}, or a quoted pattern such as "visits/*.parquet".'),
     ],
-    score: str = options.DATA.required("COLUMN", "Score column to correct."),
+    score: str = options.DATA.required("COLUMN"),
     roles: Annotated[Roles, Only("na")] = Roles(),
     unseen: str | None = options.UNSEEN,
-    invalid: str = METHOD.option(
-        "error|null|keep",
-        "For scores that are missing or not from 0 to 1: stop, leave the corrected score empty, or keep "
-        "the score.",
-        default="error",
-    ),
-    max_unseen: float | None = METHOD.option(
-        "1%",
-        "Write nothing and exit with code 1 if more of the rows than this have a value that did not occur in "
-        "fitting, as after a column was coded differently.",
-    ),
-    format: Literal["text", "json"] = OUTPUT.option(
-        "text|json", "Print text, or JSON with what was counted.", default="text"
-    ),
-    output: str = OUTPUT.required(
-        "--output -o FILE|FOLDER/",
-        "Write all rows to one .csv, .csv.gz, .csv.zst, .tsv or .parquet file, or each file to this "
-        "folder under its own name.",
-    ),
-    column: str = OUTPUT.option("NAME", "Name of the new column.", default="corrected"),
+    invalid: str = METHOD.option("error|null|keep", default="error"),
+    max_unseen: float | None = METHOD.option("1%"),
+    format: Literal["text", "json"] = OUTPUT.option("text|json", default="text"),
+    output: str = OUTPUT.required("--output -o FILE|FOLDER/"),
+    column: str = OUTPUT.option("NAME", default="corrected"),
     force: bool = FORCE,
     config: Path | None = CONFIG,
 ) -> None:
@@ -188,6 +178,24 @@ def apply(
       propcal apply model.json "lake/*.parquet" --score risk -o corrected/
 
       propcal apply model.json new.csv --score risk -o corrected.csv --max-unseen 1% --format json
+
+    Parameters
+    ----------
+    score
+        Score column to correct.
+    invalid
+        For scores that are missing or not from 0 to 1: stop, leave the corrected score empty, or keep the
+        score.
+    max_unseen
+        Write nothing and exit with code 1 if more of the rows than this have a value that did not occur in
+        fitting, as after a column was coded differently.
+    format
+        Print text, or JSON with what was counted.
+    output
+        Write all rows to one .csv, .csv.gz, .csv.zst, .tsv or .parquet file, or each file to this folder
+        under its own name.
+    column
+        Name of the new column.
     """
     from propcal import Correction
     from propcal.core.grid import check_choice
@@ -291,7 +299,7 @@ def _made(folder: Path | None) -> Iterator[None]:
 
 def show(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="Correction from propcal fit.")],
-    format: Literal["text", "json"] = OUTPUT.option("text|json", "Print text or JSON.", default="text"),
+    format: Literal["text", "json"] = OUTPUT.option("text|json", default="text"),
 ) -> None:
     """Print who made a correction from what, what it reads, and its largest effects.
 
@@ -300,6 +308,11 @@ def show(
     For example:
 
       propcal show model.json
+
+    Parameters
+    ----------
+    format
+        Print text or JSON.
     """
     from propcal import Correction
     from propcal.documents.correction import correction_document, effects
@@ -326,12 +339,8 @@ def show(
 def export(
     model: Annotated[Path, typer.Argument(metavar="CORRECTION", help="Correction from propcal fit.")],
     sql: options.Export,
-    language: str = OUTPUT.option(
-        "sql|python|r|javascript",
-        "Write SQL for a table, or one file that scores people without propcal and tests itself.",
-        default="sql",
-    ),
-    output: Path | None = OUTPUT.option("--output -o FILE", "Write to this file. Default: print it"),
+    language: str = OUTPUT.option("sql|python|r|javascript", default="sql"),
+    output: Path | None = OUTPUT.option("--output -o FILE"),
     force: bool = FORCE,
 ) -> None:
     """Write SQL, Python, R or JavaScript that corrects scores bit for bit as propcal apply does.
@@ -346,6 +355,13 @@ def export(
       propcal export model.json --dialect snowflake --score RISK --table VISITS --rename race=RACE
 
       propcal export model.json --language python -o propcal_score.py
+
+    Parameters
+    ----------
+    language
+        Write SQL for a table, or one file that scores people without propcal and tests itself.
+    output
+        Write to this file. Default: print it
     """
     from propcal import Correction
     from propcal.files.transaction import outputs

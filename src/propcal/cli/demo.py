@@ -50,22 +50,10 @@ class Example:
 
 
 def demo(
-    output: Path = OUTPUT.option(
-        "--output -o FOLDER",
-        "Folder for the report, the correction and the data.",
-        default=Path("propcal-demo"),
-    ),
-    people: int | None = DATA.option(
-        "N",
-        "Generate this many emergency-department visits, and compare with the paper's settings. "
-        "Default: real people",
-        default=None,
-        least=5000,
-    ),
-    alpha: float | None = METHOD.option(
-        "SHARE", "Tolerance of MCBoost and PMCBoost. Default: 0.05, and 0.1 for generated visits"
-    ),
-    seed: int = METHOD.option("N", "Seed for random numbers of generated visits.", default=0, least=0),
+    output: Path = OUTPUT.option("--output -o FOLDER", default=Path("propcal-demo")),
+    people: int | None = DATA.option("N", default=None, least=5000),
+    alpha: float | None = METHOD.option("SHARE"),
+    seed: int = METHOD.option("N", default=0, least=0),
 ) -> None:
     """Audit and correct a risk score of real people, and write a report.
 
@@ -80,6 +68,18 @@ def demo(
       propcal demo
 
       propcal demo --people 50000 --alpha 0.05 -o my-demo
+
+    Parameters
+    ----------
+    output
+        Folder for the report, the correction and the data.
+    people
+        Generate this many emergency-department visits, and compare with the paper's settings. Default: real
+        people
+    alpha
+        Tolerance of MCBoost and PMCBoost. Default: 0.05, and 0.1 for generated visits
+    seed
+        Seed for random numbers of generated visits.
     """
     console = Console(quiet=voice.quiet)
     began = perf_counter()

@@ -38,17 +38,11 @@ def monitor(
         list[Path] | None,
         typer.Argument(metavar="FILES", help=f"{ROWS}. Without files, the state is shown as it is."),
     ] = None,
-    state: Path = TIME.required("FILE", "State file; the first run creates it, later runs add to it."),
-    replaced: list[str] | None = TIME.option(
-        "--replace PERIOD", "Replace this period, because outcomes came late: 2026-03.", argument="replace"
-    ),
-    as_of: date | None = TIME.option(
-        "DATE", "Treat this date as today when deciding which periods are complete."
-    ),
-    recalibrate: bool = METHOD.flag("Also find out whether recalibrating on recent periods would help."),
-    fail_on: list[str] | None = options.OUTPUT.option(
-        "alarm|new-alarm", "Exit with code 1 if an alarm stands, or only if this run raised one."
-    ),
+    state: Path = TIME.required("FILE"),
+    replaced: list[str] | None = TIME.option("--replace PERIOD", argument="replace"),
+    as_of: date | None = TIME.option("DATE"),
+    recalibrate: bool = METHOD.flag(),
+    fail_on: list[str] | None = options.OUTPUT.option("alarm|new-alarm"),
 ) -> None:
     """Watch a score over time and raise an alarm when it is clear that it is wrong for a group.
 
@@ -65,6 +59,19 @@ def monitor(
       propcal monitor 2026-04.csv --state risk.monitor --html risk.html --fail-on new-alarm
 
       propcal monitor 2026-03-corrected.csv --state risk.monitor --replace 2026-03
+
+    Parameters
+    ----------
+    state
+        State file; the first run creates it, later runs add to it.
+    replaced
+        Replace this period, because outcomes came late: 2026-03.
+    as_of
+        Treat this date as today when deciding which periods are complete.
+    recalibrate
+        Also find out whether recalibrating on recent periods would help.
+    fail_on
+        Exit with code 1 if an alarm stands, or only if this run raised one.
     """
     from propcal.documents.course import course_document
     from propcal.documents.written_files import added_lines

@@ -136,11 +136,11 @@ class _Offered:
         return raw if raw is None or read is None else read(raw, self.flag)
 
 
-def _options_of(name: str, hint: Any, parameter: inspect.Parameter) -> tuple[Any, list[_Offered]]:
+def _options_of(name: str, hint: Any, parameter: inspect.Parameter, text: str) -> tuple[Any, list[_Offered]]:
     """What makes the argument of a command from options, if anything does, and the options."""
     kind, *notes = get_args(hint) if get_origin(hint) is Annotated else (hint,)
     if isinstance(parameter.default, Field):
-        return None, [_Offered(name, hint, parameter.default)]
+        return None, [_Offered(name, hint, parameter.default, text)]
     record = notes[0] if kind is Given else kind
     if not is_dataclass(record):
         return None, []
@@ -174,7 +174,8 @@ def add_command(app: typer.Typer, command: Callable[..., Any]) -> None:
     an `option` becomes one; others are typer's own.
     """
     hints, parameters = get_type_hints(command, include_extras=True), inspect.signature(command).parameters
-    offered = {name: _options_of(name, hints[name], parameter) for name, parameter in parameters.items()}
+    texts = descriptions(command)
+    offered = {name: _options_of(name, hints[name], p, texts.get(name, "")) for name, p in parameters.items()}
     every = [one for _, options in offered.values() for one in options]
     taken: list[inspect.Parameter] = []
     for name, (_, options) in offered.items():
@@ -201,7 +202,7 @@ def add_command(app: typer.Typer, command: Callable[..., Any]) -> None:
         argument = one.about.argument or one.name
         if argument in DASHED.split() or one.flag != f"--{argument}":
             FLAGS.setdefault(argument, one.flag)
-    text = inspect.cleandoc(command.__doc__ or "")
+    text = inspect.cleandoc(command.__doc__ or "").partition("\n\nParameters\n")[0]
     about, _, examples = text.partition("\n\nFor example:\n\n")
     first, _, others = examples.partition("\n\n")
     parts = [f"Example: {' '.join(first.split())}", about, f"More examples:\n\n{others}" if others else ""]

@@ -287,11 +287,7 @@ def test_no_front_end_rewrites_the_messages_of_the_library():
 def test_every_error_of_the_table_is_used_and_can_be_told():
     table = tomllib.loads((ROOT / "src" / "propcal" / "errors.toml").read_text())
     sources = [path.read_text() for path in (ROOT / "src" / "propcal").rglob("*.py")]
-    used = [re.findall(r'refused\(\s*"([^"]+)"', text) for text in sources if "import" in text]
-    assert set(table) <= {key for keys in used for key in keys} | {
-        "folder created meanwhile",
-        "created meanwhile",
-    }
+    assert all(any(f'"{key}"' in text for text in sources) for key in table)
     for key, entry in table.items():
         values = {name: 1 for text in entry.values() for name in re.findall(r"{(\w+)", text)}
         error = refused(key, **values)

@@ -28,7 +28,7 @@ from propcal.core.grid import FloatArray
 from propcal.core.groups.collection import Labels
 from propcal.data.frames import columns_of_x
 from propcal.data.rows_to_atoms import wanted_columns
-from propcal.errors import InputError, Message, refused
+from propcal.errors import InputError, refused
 from propcal.estimators import MCBoost, PMCBoost
 
 # in scikit-learn's words
@@ -305,15 +305,8 @@ class MulticalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
             if "sample_weight" in signature(self.estimator.fit).parameters:
                 params["sample_weight"] = sample_weight
             else:
-                warnings.warn(
-                    Message(
-                        f"sample_weight: {type(self.estimator).__name__} does not support weights; "
-                        "only the correction uses them",
-                        argument="sample_weight",
-                    ),
-                    UserWarning,
-                    stacklevel=3,
-                )
+                message = refused("weights unused", kind=type(self.estimator).__name__).message
+                warnings.warn(message, UserWarning, stacklevel=3)
         return Bunch(estimator=Bunch(fit=params), splitter=Bunch(split=split))
 
     def get_metadata_routing(self) -> MetadataRouter:

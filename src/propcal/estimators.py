@@ -45,7 +45,7 @@ from propcal.data.frames import attribute_columns
 from propcal.data.rows_to_atoms import checked_rows, wanted_columns, warn_of_unused_ids
 from propcal.discovery.out_of_fold import confirmed_groups, weakened, with_found
 from propcal.discovery.points_of_rows import LearnedPoints, learn_points, without_features
-from propcal.errors import Argument, InputError, Message, refused
+from propcal.errors import InputError, Message, refused
 from propcal.identity import Identity
 from propcal.numbers import plural
 from propcal.options import Seed
@@ -333,22 +333,10 @@ class Boost(BaseEstimator):
 
     def _not_converged(self) -> Message:
         """Why some cells still exceed the tolerance, and what to do about it."""
+        why = "steps too small" if self.n_updates_ < self.max_updates else "too many steps"
+        stopped = f"{type(self).__name__} did not converge: it stopped after"
         adjustments = plural(self.n_updates_, "adjustment")
-        stopped = f"{type(self).__name__} did not converge: it stopped after {adjustments}"
-        if self.n_updates_ < self.max_updates:
-            return Message(
-                f"{stopped} because further ones would round to zero, and some cells still exceed the "
-                "tolerance",
-                argument="eta",
-                next_step="Set eta closer to 1",
-            )
-        return Message(
-            f"{stopped} ("
-            + Argument("max_updates")
-            + f"={self.max_updates:,}), and some cells still exceed the tolerance",
-            argument="max_updates",
-            next_step="Increase " + Argument("max_updates") + " or alpha, or set eta closer to 1",
-        )
+        return refused(why, stopped=f"{stopped} {adjustments}", most=self.max_updates).message
 
     @property
     def certificate_(self) -> FitSummary:

@@ -11,9 +11,9 @@ from typer.testing import CliRunner
 
 from paper_trials import CURVE_GROUPS, like_the_paper, make_store, noisy, trial, whole_store
 from propcal.cli import app, main
-from propcal.cli.paper.folder import new_folders
 from propcal.errors import InputError
 from propcal.files import transaction
+from propcal.files.transaction import new_folders
 from propcal.paper.figures import (
     PICTURES,
     UPDATES,

@@ -151,37 +151,37 @@ def _run(arguments: list[str]) -> int:
         return 2
     try:
         code = _call(arguments)
-    except WRONG_USAGE as error:
-        trouble = _usage_trouble(error)
-    except TooManyUnseenError as error:  # a gate, and no wrong use
-        _tell(f"failed: {error.render(as_flag)}")
-        return 1
-    except PropcalError as error:
-        trouble = error.render(as_flag)
+        text = _interrupted() if code == 130 or code - 128 == stopping.asked() else ""
     except BrokenPipeError:  # the reader of our output closed it
         _give_up_stdout()
         sys.stderr.close()
         return 141
-    except OSError as error:
-        trouble = _system_trouble(error)
-    except MemoryError:
-        trouble = "there is not enough memory for these files; use fewer groups, or smaller files"
     except Exception as error:
-        if "interrupt" in str(error).lower():  # DuckDB, in the middle of a query
-            code = 130
-        elif "PROPCAL_DEBUG" in os.environ:
-            raise
-        else:  # the text is not shown: it may quote a row
-            _tell(f"unexpected {type(error).__name__}; PROPCAL_DEBUG=1 shows where{_so_far()}")
-            return 70
-        _tell(_interrupted())
-        return code
-    else:
-        if code == 130 or code - 128 == stopping.asked():
-            _tell(_interrupted())
-        return code
-    _tell(" ".join(plain(word, LONGEST_WORD) for word in trouble.split()))
-    return 2
+        code, text = _ended_by(error)
+    if text:
+        _tell(text)
+    return code
+
+
+def _ended_by(error: Exception) -> tuple[int, str]:
+    """The exit code of a command that an error ended, and the line that says why."""
+    if isinstance(error, TooManyUnseenError):  # a gate, and no wrong use
+        return 1, f"failed: {error.render(as_flag)}"
+    if isinstance(error, WRONG_USAGE):
+        text = _usage_trouble(error)
+    elif isinstance(error, PropcalError):
+        text = error.render(as_flag)
+    elif isinstance(error, OSError):
+        text = _system_trouble(error)
+    elif isinstance(error, MemoryError):
+        text = "there is not enough memory for these files; use fewer groups, or smaller files"
+    elif "interrupt" in str(error).lower():  # DuckDB, in the middle of a query
+        return 130, _interrupted()
+    elif "PROPCAL_DEBUG" in os.environ:
+        raise error
+    else:  # the text is not shown: it may quote a row
+        return 70, f"unexpected {type(error).__name__}; PROPCAL_DEBUG=1 shows where{_so_far()}"
+    return 2, " ".join(plain(word, LONGEST_WORD) for word in text.split())
 
 
 def _usage_trouble(error: Any) -> str:

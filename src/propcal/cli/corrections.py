@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from shlex import join
@@ -202,7 +201,7 @@ def apply(
     from propcal.data.checks import INVALID
     from propcal.data.files.file_sets import check_same_columns, find_files, open_people
     from propcal.files.table_files import writes_text
-    from propcal.files.transaction import outputs
+    from propcal.files.transaction import new_folders, outputs
     from propcal.scoring.files import score_files
 
     if max_unseen is not None and not 0 <= max_unseen < 1:
@@ -212,11 +211,16 @@ def apply(
     folder = Path(output) if output.endswith(("/", "\\")) or Path(output).is_dir() else None
     paths = find_files(files)
     reads = [*paths, model, config]
+    targeted = [] if folder is None else [folder]
     if folder is None:
         writes_text(output)  # refuses an ending that it does not know
         check_file(output, *reads, force=force)
+    elif not folder.parent.is_dir():
+        raise InputError(f"cannot write to {folder}: there is no folder {folder.parent}")
+    elif folder.exists() and not folder.is_dir():
+        raise InputError(f"cannot write to {folder}: it is not a folder")
     try:
-        with _made(folder), outputs(force=force):
+        with new_folders(*targeted), outputs(force=force):
             targets = [Path(output)] if folder is None else _targets(folder, paths, reads, force=force)
             correction = Correction.load(model)
             sources = open_people(paths, missing=roles.na or [], advice="apply needs a row for each person")
@@ -272,29 +276,6 @@ def _targets(folder: Path, paths: Sequence[Path], reads: Sequence[Path | None], 
         writes_text(path)
         check_file(folder / path.name, *reads, force=force)
     return [folder / name for name in names]
-
-
-@contextmanager
-def _made(folder: Path | None) -> Iterator[None]:
-    """Create the folder if needed; remove it again if nothing is written to it."""
-    if folder is None or folder.is_dir():
-        yield
-        return
-    if not folder.parent.is_dir():
-        raise InputError(f"cannot write to {folder}: there is no folder {folder.parent}")
-    try:
-        folder.mkdir()
-    except FileExistsError:  # created by another program in the meantime
-        if not folder.is_dir():
-            raise InputError(f"cannot write to {folder}: it is not a folder") from None
-        yield
-        return
-    try:
-        yield
-    except BaseException:
-        with suppress(OSError):  # after a late interruption it holds the files
-            folder.rmdir()
-        raise
 
 
 def show(

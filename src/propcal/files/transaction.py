@@ -213,6 +213,21 @@ def whole_file(path: str | PathLike[str]) -> Iterator[Path]:
             raise
 
 
+@contextmanager
+def new_folders(*folders: Path) -> Iterator[None]:
+    """Make folders; if the work fails, those that were not there before are removed again."""
+    made = {path for folder in folders for path in (folder, *folder.parents) if not path.exists()}
+    try:
+        for folder in folders:
+            folder.mkdir(parents=True, exist_ok=True)
+        yield
+    except BaseException:
+        for path in sorted(made, key=lambda path: len(path.parts), reverse=True):
+            with suppress(OSError):  # another program may have put something there
+                path.rmdir()
+        raise
+
+
 def write_text(text: str, path: str | PathLike[str] | None) -> None:
     """Write a text to a file, if one is named, whole or not at all."""
     if path is not None:

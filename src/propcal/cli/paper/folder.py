@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,6 +10,7 @@ import typer
 
 from propcal.cli.log import echo, say
 from propcal.errors import refused
+from propcal.files.transaction import check_target, new_folders, outputs
 
 if TYPE_CHECKING:
     from propcal.paper.figure_parts import PaperFigure
@@ -47,7 +47,6 @@ def planned(
     *files: tuple[Path, Iterable[str]], force: bool, reads: Sequence[Path | None] = (), draws: bool = True
 ) -> None:
     """Refuse files of folders that cannot be written, and figures without matplotlib, before the work."""
-    from propcal.files.transaction import check_target
     from propcal.paper.figure_parts import new_figure
 
     for folder, names in files:
@@ -71,24 +70,8 @@ def files_of(pictures: Sequence[PaperFigure], folder: Path, kinds: Sequence[str]
     return files | {folder / f"{name}.csv": frame for name, frame in numbers}
 
 
-@contextmanager
-def new_folders(*folders: Path) -> Iterator[None]:
-    """Make folders; if the work fails, those that were not there before are removed again."""
-    made = {path for folder in folders for path in (folder, *folder.parents) if not path.exists()}
-    try:
-        for folder in folders:
-            folder.mkdir(parents=True, exist_ok=True)
-        yield
-    except BaseException:
-        for path in sorted(made, key=lambda path: len(path.parts), reverse=True):
-            with suppress(OSError):  # another program may have put something there
-                path.rmdir()
-        raise
-
-
 def write(files: Mapping[Path, Any], *, force: bool) -> None:
     """Write texts, figures, and frames as CSV, either all or none; folders are made."""
-    from propcal.files.transaction import outputs
     from propcal.paper.figure_parts import save
 
     with new_folders(*{path.parent for path in files}), outputs(force=force):

@@ -14,10 +14,11 @@ from rich.console import Console
 
 from propcal.cli import texts as o
 from propcal.cli.log import echo, say, voice
-from propcal.cli.paper.folder import new_folders, option
+from propcal.cli.paper.folder import option
 from propcal.cli.screen import working
 from propcal.errors import refused
 from propcal.extras import how_to_install
+from propcal.files.transaction import new_folders
 from propcal.interrupts import Stopped
 from propcal.numbers import plural
 from propcal.paper.settings import GRIDS, MODELS, N_SEEDS, SETUPS, SURROGATES

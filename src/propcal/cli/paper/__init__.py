@@ -8,12 +8,8 @@ from propcal.cli.options import add_command
 from propcal.cli.paper import result_commands as show
 from propcal.cli.paper.run_commands import admissions, all_, experiment
 
-app = typer.Typer(
-    name="paper",
-    no_args_is_help=True,
-    help="Reproduce the paper's tables and figures.",
-    rich_markup_mode="rich",
-)
+HELP = "Reproduce the paper's tables and figures."
+app = typer.Typer(name="paper", no_args_is_help=True, help=HELP, rich_markup_mode="rich")
 before = (show.simulation, show.theory, show.cohort)
 after = (show.tables, show.figures, show.reproduction, show.benefit)
 for command in (*before, admissions, experiment, *after, all_):

@@ -145,10 +145,10 @@ class Audit(Pages):
         -------
         The axes.
         """
-        from propcal.documents.audit_charts import audit_chart
+        from propcal.documents.audit_charts import AUDIT_CHARTS, chart_of
         from propcal.render.matplotlib import draw
 
-        return draw(audit_chart(self, kind, groups), ax, width)
+        return draw(chart_of(AUDIT_CHARTS, kind, self, groups), ax, width)
 
 
 @takes_frame

@@ -127,10 +127,10 @@ class Comparison(Pages):
         -------
         The axes.
         """
-        from propcal.documents.audit_charts import comparison_chart
+        from propcal.documents.audit_charts import COMPARISON_CHARTS, chart_of
         from propcal.render.matplotlib import draw
 
-        return draw(comparison_chart(self, kind, groups), ax, width)
+        return draw(chart_of(COMPARISON_CHARTS, kind, self, groups), ax, width)
 
 
 @takes_frame

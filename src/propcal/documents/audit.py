@@ -27,7 +27,7 @@ from propcal.auditing.names import (
     headline_of,
 )
 from propcal.documents.audit_charts import forest
-from propcal.documents.audit_notes import cannot_tell, mostly_unjudged, next_steps
+from propcal.documents.audit_notes import cannot_tell, lead, methods_section, mostly_unjudged, next_steps
 from propcal.documents.audit_pictures import FourPictures, curve_panels, four_pictures
 from propcal.documents.blocks import (
     RATIO,
@@ -48,7 +48,6 @@ from propcal.documents.blocks import (
 )
 from propcal.documents.charts import LOOKS, Chart, Forest
 from propcal.documents.data import audit_content
-from propcal.documents.methods import lead, methods_section
 from propcal.documents.risk_ranges import groups_apart, risk_ranges
 from propcal.documents.words import all_words, table, words
 from propcal.numbers import IN_SENTENCE, ON_PAGE, Limit, are, excludes_one, known, plural

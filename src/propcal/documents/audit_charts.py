@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any
@@ -309,6 +309,7 @@ def heatmap(a: Audit, groups: Any = None) -> Chart:
     return Plot("heat", "", "The gap of every cell.", axis, rows, marks, height=height, note=chosen.said)
 
 
+COMPARISON_CHARTS: dict[str, Callable[..., Chart]] = {"before_after": before_after}
 AUDIT_CHARTS: dict[str, Callable[..., Chart]] = {
     "calibration": calibration,
     "forest": forest,
@@ -319,18 +320,11 @@ AUDIT_CHARTS: dict[str, Callable[..., Chart]] = {
 }
 
 
-def audit_chart(a: Audit, kind: str, groups: Any = None) -> Chart:
-    """A chart of an audit by name."""
-    if kind not in AUDIT_CHARTS:
-        raise unknown("picture", kind, list(AUDIT_CHARTS))
-    return AUDIT_CHARTS[kind](a, groups)
-
-
-def comparison_chart(c: Comparison, kind: str, groups: Any = None) -> Chart:
-    """The chart of a comparison: "before_after"."""
-    if kind != "before_after":
-        raise unknown("picture", kind, ["before_after"])
-    return before_after(c, groups)
+def chart_of(charts: Mapping[str, Callable[..., Any]], kind: str, result: Any, groups: Any = None) -> Any:
+    """A chart of a result by name."""
+    if kind not in charts:
+        raise unknown("picture", kind, list(charts))
+    return charts[kind](result, groups)
 
 
 @dataclass(frozen=True, eq=False)

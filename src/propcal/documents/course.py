@@ -14,7 +14,7 @@ from propcal.auditing.intervals import CONFIDENCE, normal_quantile, wilson_inter
 from propcal.auditing.names import MEASURE_NAMES
 from propcal.core.groups.collection import Group
 from propcal.data.periods import span_of
-from propcal.documents.audit_charts import named_groups, unknown
+from propcal.documents.audit_charts import named_groups
 from propcal.documents.blocks import (
     RATIO,
     At,
@@ -139,13 +139,6 @@ def _over_time(course: Course, group: str, *columns: str) -> list[Any]:
     rows = course.periods[course.periods["group"] == group].set_index("period")
     rows = rows.reindex(course.settings["periods"])
     return [np.array(without_limits(rows[column])) for column in columns]
-
-
-def course_chart(course: Course, kind: str, groups: Any = None) -> Plot:
-    """A chart by name: "evidence" or "ratios"."""
-    if kind not in COURSE_CHARTS:
-        raise unknown("picture", kind, list(COURSE_CHARTS))
-    return COURSE_CHARTS[kind](course, groups)
 
 
 def ratio_plot(course: Course, groups: Any = None) -> Plot:

@@ -160,10 +160,11 @@ class Course(Printed):
         -------
         The axes.
         """
-        from propcal.documents.course import course_chart
+        from propcal.documents.audit_charts import chart_of
+        from propcal.documents.course import COURSE_CHARTS
         from propcal.render.matplotlib import draw
 
-        return draw(course_chart(self, kind, groups), ax, width)
+        return draw(chart_of(COURSE_CHARTS, kind, self, groups), ax, width)
 
     def to_json(self, suppress: int | None = None) -> str:
         """Everything as JSON; with `suppress=11`, counts are protected: see the guide to the report."""

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-LARGEST_WHOLE = (
-    1e15  # larger numbers stay floating-point: readers in other languages need not have long integers
-)
+# larger numbers stay floating-point: readers in other languages need not have long integers
+LARGEST_WHOLE = 1e15
 
 
 def rounded(value: Any, digits: int = 6) -> Any:

@@ -250,17 +250,8 @@ def _in_rows(forest: Forest) -> Plot:
     keys += [INTERVAL_KEY] if any(mark.kind == "ranges" for mark in marks) else []
     keys += [FEW_KEY] if any(mark.kind == "rows" for mark in marks) else []
     marks += [Mark("texts", "", y=range(len(texts)), names=texts), *keys]
-    return Plot(
-        forest.key,
-        forest.heading,
-        forest.description,
-        forest.axis,
-        y,
-        marks,
-        height=29 * len(forest.rows),
-        ends=forest.ends,
-        note=forest.note,
-    )
+    named = forest.key, forest.heading, forest.description, forest.axis
+    return Plot(*named, y, marks, height=29 * len(forest.rows), ends=forest.ends, note=forest.note)
 
 
 def _scales(ax: Any, plot: Plot, room: float) -> None:

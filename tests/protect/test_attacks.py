@@ -437,3 +437,41 @@ def test_quantile_ranges_of_equally_many_people_do_not_tell_small_counts():
         assert abs(bar["people"] - 200) <= 3
         told.add(repr(bar["positives"]))
     assert told == {"< 11"}
+
+
+def test_a_p_value_tells_no_more_of_few_events_than_the_finding():
+    """By exact p-values, the number of events of s could be read from the headline."""
+    rng = np.random.default_rng(1)
+    n = 3000
+    group = np.repeat(["a", "b", "s"], [1800, 1030, 170])
+    risk = 1 / (1 + np.exp(-rng.normal(-2.2, 0.6, n)))
+    y = (rng.random(n) < risk).astype(int)
+    told = set()
+    for events in range(2, 8):
+        y[group == "s"] = np.arange(170) < events
+        page = json.loads(audit(y, risk, sensitive_features={"g": group}).to_json(suppress=11))
+        (claim,) = [
+            one for one in page["verdict"]["claims"] if one["who"] == "g=s" and one["kind"] == "group"
+        ]
+        first = page["verdict"]["text"].split(".")[0] + page["verdict"]["text"].split(".")[1][:2]
+        told.add((first, claim["p_value"]))
+    assert len(told) == 1
+
+
+def test_intercepts_do_not_tell_how_counts_were_moved():
+    """Scores moved by the exact intercept of a group add up to its events."""
+    exact, others = [], []
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        group = np.repeat(["a", "b", "s"], [450, 280, 70])
+        risk = 1 / (1 + np.exp(-rng.normal(-2, 0.6, 800)))
+        y = (rng.random(800) < risk).astype(int)
+        page = json.loads(audit(y, risk, sensitive_features={"g": group}, n_draws=100).to_json(suppress=11))
+        for name in "ab":
+            (row,) = [one for one in page["groups"] if one["group"] == f"g={name}"]
+            own = risk[group == name]  # the attacker even knows all scores
+            moved = 1 / (1 + np.exp(-(np.log(own / (1 - own)) + row["intercept"])))
+            exact.append(round(moved.sum()) == y[group == name].sum())
+            others.append(abs(moved.sum() - row["positives"]) < 2.5)
+    assert np.mean(exact) < 0.5
+    assert np.mean(others) > 0.9  # intercept and counts of one row agree

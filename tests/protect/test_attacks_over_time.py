@@ -165,3 +165,21 @@ def test_the_summary_over_sites_is_that_of_the_exact_comparison():
     assert shown.sites["finding"].tolist() == found.sites["finding"].tolist()
     exact, told = (json.loads(each.to_json())["summary"] for each in (found, shown))
     assert [row["i2"] for row in told] == [round(row["i2"], 2) for row in exact]
+
+
+def test_evidence_does_not_tell_the_few_events_of_a_month():
+    """From month to month, evidence grows by what the events of a group add."""
+    rng = np.random.default_rng(5)
+    n = 9000
+    risk = 1 / (1 + np.exp(-rng.normal(-2.2, 0.7, n)))
+    ward = rng.choice(WARDS, n, p=[0.6, 0.346, 0.054])
+    day = pd.Timestamp("2023-01-01") + pd.to_timedelta(rng.integers(0, 730, n), unit="D")
+    y = rng.random(n) < np.where(ward == "C", np.clip(2.2 * risk, 0, 0.95), risk)
+    frame = pd.DataFrame({"risk": risk, "day": day, "ward": ward, "y": y.astype(int)})
+    exact = course_of(frame)
+    shown = protected_course(exact, FEWEST)
+    of_few = shown.evidence[shown.evidence["group"] == "ward=C"]["evidence"]
+    assert len(set(of_few)) > 1
+    assert set(of_few) <= {0.0, 1.0, 5.0, 20.0, 100.0, 1000.0}
+    both = [c.evidence[c.evidence["group"] == "everybody"]["evidence"].astype(float) for c in (shown, exact)]
+    np.testing.assert_allclose(*both, rtol=0.06)

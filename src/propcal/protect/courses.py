@@ -67,8 +67,10 @@ class _ProtectedCourse:
                     of_group = self.periods[self.groups.index(alarm.group)]
                     sets.add_sums(place, of_group[np.isin(self.names, periods)][:, None])
         self.shown = sets.shown(rule)
-        people = self.shown.headcount.people[:, self.periods].sum(axis=2)
-        large = (people.sum(axis=0) >= FEWEST_MEASURED) & ~rule.small(people).any(axis=0)
+        # evidence grows from period to period by what the events of each add: with few in one, it tells them
+        people = self.shown.headcount.people[:, self.periods]
+        few = (rule.small(people) & (people.sum(axis=0) > 0)).any(axis=(0, 2))
+        large = (people.sum(axis=(0, 2)) >= FEWEST_MEASURED) & ~few
         self.large = dict(zip(self.groups, large.tolist()))  # groups whose evidence rests on many people
 
     def _members(self, patterns: Patterns) -> BoolArray:

@@ -30,7 +30,7 @@ MOST_UNSURE = 0.05  # relative error of a mean that hidden counts may cause
 FEW_SCORES = 40  # different ones, from which on a mean does not tell counts
 SATURATED = 4  # with so few different scores, two or three measures together tell every count
 SECRET = "PROPCAL_SECRET"
-P_BANDS, P_DIGITS = (0.001, 0.01, 0.05), 3
+P_BAND, P_DIGITS = 0.05, 3  # narrower bands would tell the number of few events to within two
 
 
 @dataclass(frozen=True)
@@ -134,12 +134,10 @@ def shown_p(p: float, large: Any = True) -> float:
     """A p-value with the digits that are printed; of few people as a limit: the exact one tells their number.
 
     >>> shown_p(0.01234), shown_p(0.0008), shown_p(0.004, large=False), shown_p(0.2, large=False)
-    (0.012, 0.0, < 0.01, > 0.05)
+    (0.012, 0.0, < 0.05, > 0.05)
     """
     if large:
         return 0.0 if p < SMALLEST_P else round(float(p), P_DIGITS)
     if not known(p):
         return float("nan")
-    if p >= P_BANDS[-1]:
-        return Limit(P_BANDS[-1], "above")
-    return Limit(next(band for band in P_BANDS if p < band), "below")
+    return Limit(P_BAND, "below" if p < P_BAND else "above")

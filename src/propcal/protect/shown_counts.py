@@ -238,6 +238,8 @@ def shown_table(
             ends = shown.ratios(sets, exact)
         elif len(exact) == len(ENDS):
             digits = MEASURE_NAMES[name].digits if name in MEASURE_NAMES else CURVE_DIGITS
+            if name == "intercept" and "observed_expected" in table:
+                exact = [x + _moved_intercept(table, shown, sets) for x in exact]
             ends = np.array([(x, *beside_one(low, high, digits)) for x, low, high in zip(*exact)]).T
             ends = np.where(large, ends.round(digits), np.nan)
         else:
@@ -254,6 +256,21 @@ def shown_table(
         for name, values in columns.items()
     }
     return pd.DataFrame({name: columns.get(str(name), column.array) for name, column in table.items()})
+
+
+def _moved_intercept(table: pd.DataFrame, shown: ShownCounts, sets: Sequence[int]) -> FloatArray:
+    """By how much intercepts change with the counts: an exact one would tell how these were moved.
+
+    The events that were added, over the information (1 / variance); the intercept of everybody stays.
+    """
+    ratio, events = (table[name].to_numpy(dtype=np.float64) for name in ("observed_expected", "positives"))
+    low, high = (table[f"intercept_{end}"].to_numpy(dtype=np.float64) for end in ("low", "high"))
+    ends = [table[f"observed_expected{end}"].to_numpy(dtype=np.float64) for end in ENDS]
+    moved_ratio = shown.ratios(sets, ends)[0]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        added = events * (moved_ratio / ratio - 1)
+    change = added * ((high - low) / (2 * normal_quantile((1 + CONFIDENCE) / 2))) ** 2
+    return np.where(np.isfinite(change) & (np.array(sets) > 0), change, 0.0)
 
 
 def printed(values: Iterable[float], digits: int, shown: Iterable[Any] = repeat(True)) -> list[float]:

@@ -18,7 +18,7 @@ from propcal.data.frames import is_engine_frame, is_frame
 from propcal.data.repeat_visits import count_values, warn_of_undeclared
 from propcal.data.rows_to_atoms import FrameColumns, wanted_columns
 from propcal.data.source import NamedColumns, frame_source
-from propcal.errors import Argument, InputError
+from propcal.errors import Argument, InputError, refused
 
 P = ParamSpec("P")
 Result = TypeVar("Result", covariant=True)
@@ -74,9 +74,8 @@ def method_takes_frame(also: Callable[..., Iterable[str]]) -> Callable[[Callable
         def call(*args: Any, **settings: Any) -> Any:
             own, given = args[:n_own], args[n_own:]
             if len(args) > len(places):
-                problem = f"{function.__name__} takes only {' and '.join(places[n_own:])} by position"
-                step = f"Pass the columns that define groups as {features}=..."
-                raise InputError(problem, argument=features, next_step=step)
+                by = {"function": function.__name__, "places": " and ".join(places[n_own:])}
+                raise refused("by position", **by, features=features)
             named = len(given) == 1 and _names_columns(given[0], settings)
             taken = [] if named else places[: len(args)]
             arguments = _renamed(settings, list(kinds), features, taken)

@@ -17,7 +17,7 @@ import numpy as np
 
 from propcal.core.grid import FloatArray
 from propcal.data.levels import DATES, LIMIT, level_key
-from propcal.errors import InputError
+from propcal.errors import InputError, refused
 from propcal.extras import Later
 from propcal.numbers import noun
 from propcal.plain_text import plain
@@ -292,9 +292,7 @@ def mask_names(masks: Any) -> list[str]:
     for name, values in columns.items():
         seen = set(values.unique().to_pylist()) if hasattr(values, "unique") else set(values)
         if not seen - {None} <= {True, False}:  # 1 and 0 equal True and False
-            problem = f"masks: column {name!r} must have only truth values (or 0 and 1)"
-            step = "Use Groups(columns=...) for columns of levels"
-            raise InputError(problem, argument="masks", next_step=step)
+            raise refused("no truth values", name=name)
     return list(columns)
 
 
@@ -308,10 +306,7 @@ def frame_columns(frame: Any, name: str, wanted: Sequence[str] | None = None) ->
     try:
         native = nw.from_native(frame, eager_only=True, allow_series=True)
     except TypeError:
-        kinds = "a data frame (pandas, polars, pyarrow), a series, a mapping or an array"
-        step = "For a DuckDB relation, a Spark or a Dask frame use Atoms.from_frame, and for files"
-        problem = f"{name} must be {kinds}; got {type(frame).__name__}"
-        raise InputError(problem, argument=name, next_step=f"{step} Atoms.from_files") from None
+        raise refused("no frame", name=name, kind=type(frame).__name__) from None
     if isinstance(native, nw.Series):
         only = wanted[0] if wanted is not None and len(wanted) == 1 and not native.name else None
         native = native.alias(only or str(native.name or "sensitive_feature_0")).to_frame()
@@ -340,8 +335,7 @@ def columns_of_x(X: Any, names: Sequence[Any]) -> Columns:
     by_place = all(isinstance(name, (int, np.integer)) and str(name) not in labels for name in names)
     problem = f"{FEATURES} is {list(names)}, but X has"
     if matrix is not None and not by_place:
-        step = "Pass X as a data frame, or give column numbers"
-        raise InputError(f"{problem} no column names", argument=FEATURES, next_step=step)
+        raise refused("columns without names", names=list(names))
     if by_place and any(not 0 <= name < width for name in names):
         raise InputError(f"{problem} {width} columns", argument=FEATURES)
     if matrix is None:

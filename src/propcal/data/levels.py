@@ -24,7 +24,7 @@ import numpy as np
 
 from propcal.core.groups.recipes import ColumnTest, Where, is_numeric, tests_of
 from propcal.core.patterns import BESIDE, CLUSTER, KEY, Level, Patterns, level_places, sort_levels
-from propcal.errors import Argument, InputError, Message
+from propcal.errors import Argument, InputError, Message, refused
 from propcal.extras import Later
 
 pa: Any = Later("pyarrow")
@@ -232,9 +232,7 @@ def refuse_many(found: list[Any], name: str, seen: str = "", *, as_levels: bool 
         step = "Recode the limits, for example to 90, and give cut points, " + cuts
         raise InputError(problem, argument=name, next_step=step)
     if len(keys) > MAX_LEVELS:
-        problem = f"attribute {name!r} has {len(keys):,} different values{within}"
-        merge = "If it is an identifier, leave it out; otherwise merge its values"
-        raise InputError(f"{problem}; at most {MAX_LEVELS} can be levels", argument=name, next_step=merge)
+        raise refused("too many levels", name=name, n=len(keys), within=within, most=MAX_LEVELS)
 
 
 def folded(level: str) -> str:

@@ -9,7 +9,7 @@ from datetime import date, timedelta
 from zoneinfo import ZoneInfo
 
 from propcal.core.grid import check_choice
-from propcal.errors import Argument, InputError
+from propcal.errors import Argument, InputError, refused
 from propcal.plain_text import quoted, shown
 
 KINDS = ("day", "week", "month", "quarter", "year")
@@ -54,9 +54,7 @@ class Calendar:
         try:
             ZoneInfo(self.timezone)
         except (KeyError, ValueError, OSError, TypeError):
-            problem = Argument("timezone") + f": there is no time zone {shown(self.timezone)}"
-            step = 'Use a name such as "Europe/Berlin" or "America/New_York"'
-            raise InputError(problem, next_step=step) from None
+            raise refused("no time zone", zone=shown(self.timezone)) from None
 
     def name(self, day: date) -> str:
         """The period that a day belongs to."""

@@ -26,7 +26,7 @@ from propcal.data.frames import Columns, frame_columns, frame_names, is_engine_f
 from propcal.data.levels import folded
 from propcal.data.repeat_visits import count_values, warn_of_undeclared
 from propcal.data.rows_to_atoms import resolution_bits, rows_to_atoms, wanted_columns
-from propcal.errors import Argument, Column, InputError
+from propcal.errors import Argument, Column, InputError, refused
 
 
 @dataclass(frozen=True)
@@ -135,9 +135,7 @@ def named_column(site: str, columns: Sequence[str]) -> str | None:
     near = get_close_matches(site.lower(), [name.lower() for name in columns], n=1, cutoff=0.8)
     if near:
         name = next(column for column in columns if column.lower() == near[0])
-        step = "Name that column. If it is the name of the one site, use another spelling"
-        problem = f"there is no column {site!r}, but there is {name!r}"
-        raise InputError(problem, argument="site", next_step=step)
+        raise refused("site misspelt", site=site, name=name)
     return None
 
 
@@ -152,8 +150,7 @@ def with_site(atoms: Atoms, site: str) -> Atoms:
     if None in levels:
         people = atoms.pattern_sums(atoms.people)
         n = int(people[atoms.patterns.table[:, place] == levels.index(None)].sum())
-        problem = f"column {site!r}, the site, is missing for {n:,} of {atoms.n_people:,} people"
-        raise InputError(problem, argument=site, next_step="Fill it in, or leave these people out")
+        raise refused("site missing", site=site, n=n, people=atoms.n_people)
     refuse_other_spellings([("these data", atoms)])
     return atoms
 
@@ -169,8 +166,7 @@ def refuse_other_spellings(parts: Sequence[tuple[str, Atoms]]) -> None:
             first, there = seen.setdefault(folded(name), (name, where))
             if first != name:
                 both = where if there == where else f"{there} and {where}"
-                problem = f"a site has two spellings, {first!r} and {name!r}, in {both}"
-                raise InputError(problem, argument="site", next_step="Use one of them everywhere")
+                raise refused("site twice", first=first, name=name, both=both)
 
 
 @dataclass(frozen=True, eq=False)
@@ -281,10 +277,7 @@ class EngineSource(FrameSource):
         from propcal.data.engines.frames_to_atoms import atoms_of_engine
 
         if columns.cluster is not None:
-            problem = "cluster: ids are hashed in memory, which an engine cannot do in the same way"
-            step = "use Atoms.from_files, or add up the atoms of parts in memory, "
-            step += "Atoms.from_frame(part, cluster=...)"
-            raise InputError(problem, argument="cluster", next_step=step)
+            raise refused("cluster in an engine")
         return atoms_of_engine(self.frame, columns)
 
 

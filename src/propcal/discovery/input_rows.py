@@ -26,7 +26,7 @@ from propcal.data.repeat_visits import patient_codes
 from propcal.data.source import Table
 from propcal.discovery.binned_features import FeatureTable, bin_features
 from propcal.discovery.people import People
-from propcal.errors import Argument, Column, InputError, Message
+from propcal.errors import Argument, Column, InputError, Message, refused
 from propcal.identity import Identity
 
 ROLES = {"score": "score", "y": "outcome", "sample_weight": "weight", "cluster": "patient ID"}
@@ -79,11 +79,7 @@ def _names(value: Any) -> bool:
 
 def _feature_columns(features: Any) -> Columns:
     if features is None or (isinstance(features, (list, tuple)) and _names(features)):
-        raise InputError(
-            "features must be a data frame, a series or an array",
-            argument="features",
-            next_step="Names of columns need the frame or the files beside them, data=...",
-        )
+        raise refused("features not columns")
     if not isinstance(features, (Mapping, list, tuple, str, np.ndarray, pa.Array, pa.ChunkedArray)):
         return frame_columns(features, "features", None)
     columns = attribute_columns(features)

@@ -20,7 +20,7 @@ from propcal.discovery.box_search import Candidate, Data, Search, Space
 from propcal.discovery.input_rows import in_own_order, read_people, read_table
 from propcal.discovery.people import OWN_STREAM, People, correct_for
 from propcal.discovery.search_rounds import LEFT, SMALLEST, Boxes, Found, describe, mostly_same, search_rounds
-from propcal.errors import Argument, InputError
+from propcal.errors import refused
 
 CONFIRMED = 0.05  # the level of the confirmation, divided by the number of groups
 MOST_GROUPS = 10
@@ -142,8 +142,7 @@ def with_found(base: Groups, passed: Sequence[str], names: Sequence[str], found:
     """
     clash = [name for name in found if name in (base.where or {})]
     if clash:
-        problem = Argument("where") + f": {clash[0]!r} is also the name of a group that was found"
-        raise InputError(problem, next_step="Rename the condition")
+        raise refused("found name taken", name=clash[0])
     own = [name for name in (passed if base.columns is None else base.columns) if name not in names]
     combined = base.intersections
     if isinstance(combined, (str, int, np.integer)):

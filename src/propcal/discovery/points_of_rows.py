@@ -24,7 +24,7 @@ from propcal.data.rows_to_score import feature_codes
 from propcal.data.source import Table
 from propcal.discovery.input_rows import in_own_order, read_people, read_table
 from propcal.discovery.points import LIMIT, PointsRows, cross_validate, fit_points, with_curves
-from propcal.errors import Argument, InputError
+from propcal.errors import refused
 
 FEWEST_ROWS = 200  # with fewer, features are not tried
 MOST_LEVELS = 200  # of an attribute of groups
@@ -115,6 +115,4 @@ def _refuse_infinite(columns: Columns) -> None:
         if "float" in str(getattr(column, "type", "")) or "double" in str(getattr(column, "type", "")):
             n = int(np.count_nonzero(np.isinf(floats(column, f"feature {name!r}"))))
             if n:
-                problem = Argument("features") + f": {n:,} of {len(column):,} values of {name!r} are infinite"
-                step = "Make them missing, or use the largest value that can be measured"
-                raise InputError(problem, next_step=step)
+                raise refused("infinite values", n=n, rows=len(column), name=name)

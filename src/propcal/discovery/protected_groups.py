@@ -28,7 +28,7 @@ from propcal.discovery.box_search import Candidate, ChanceMaximum, Data
 from propcal.discovery.finding_rows import Counted, after_selection, people_headcount
 from propcal.discovery.people import People, chance_followed, correct_for
 from propcal.discovery.search_rounds import Outcome
-from propcal.errors import InputError
+from propcal.errors import refused
 
 FEWEST = 100  # people in a protected group whose repair is measured
 MOST_LEVELS, MOST_GROUPS = 30, 60
@@ -57,20 +57,14 @@ class ProtectedGroups:
         for column in protect:
             levels, codes = encode(*distinct(columns[column]))
             if len(levels) > MOST_LEVELS:
-                problem = f"protect: column {column!r} has {len(levels):,} different values; at most"
-                problem += f" {MOST_LEVELS} can be protected groups"
-                step = "Make a column of fewer groups from it"
-                raise InputError(problem, argument="protect", next_step=step)
+                raise refused("many protected levels", column=column, n=len(levels), most=MOST_LEVELS)
             for code, level in enumerate(levels):
                 inside = np.flatnonzero(codes == code)
                 if len(inside) >= FEWEST:
                     names.append(f"{column} not recorded" if level is None else f"{column} {level}")
                     rows.append(inside)
         if len(rows) > MOST_GROUPS:
-            problem = (
-                f"protect: the columns have {len(rows)} groups together; at most {MOST_GROUPS} are possible"
-            )
-            raise InputError(problem, argument="protect")
+            raise refused("many protected groups", n=len(rows), most=MOST_GROUPS)
         return cls(tuple(protect), tuple(names), tuple(rows))
 
     def in_order(self, order: IntArray) -> ProtectedGroups:

@@ -51,7 +51,7 @@ from propcal.data.levels import (
 from propcal.data.outcomes import event_codes
 from propcal.data.rows_to_atoms import patterns_and_left_out
 from propcal.data.source import NamedColumns
-from propcal.errors import Argument, InputError
+from propcal.errors import InputError, refused
 from propcal.plain_text import named as named_in_sql
 
 MOST_VALUES = 1_000  # of an outcome, to find the event among
@@ -217,13 +217,9 @@ def _troubles() -> Iterator[None]:
     except Exception as error:
         text = str(error)
         if "duckdb" in type(error).__module__ and "closed" in text.lower():
-            problem = "the connection of this DuckDB relation is closed"
-            raise InputError(problem, next_step="Keep it open until the atoms have been made") from error
+            raise refused("connection closed") from error
         if "maxResultSize" in text:
-            problem = "the table of atoms exceeds Spark's limit for results (spark.driver.maxResultSize)"
-            coarse = "Round the scores with " + Argument("resolution", "2**-16")
-            step = coarse + ", use fewer groups, or increase that limit"
-            raise InputError(problem, next_step=step) from error
+            raise refused("spark result size") from error
         raise
 
 

@@ -23,7 +23,7 @@ from propcal.data.levels import level_key
 from propcal.data.periods import Calendar
 from propcal.data.repeat_visits import warn_of_undeclared
 from propcal.data.source import EngineSource, NamedColumns, Source
-from propcal.errors import Argument, Column, InputError
+from propcal.errors import Argument, Column, InputError, refused
 from propcal.plain_text import named, quoted
 
 ISO = r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d+)?)?)?"
@@ -103,8 +103,7 @@ def dated_atoms(source: Source, columns: NamedColumns, dating: Dating) -> DatedA
             rows = fewer_threads(engine, lambda: people_relation(engine, files, columns, dating.columns))
             return _dated_atoms(rows, columns, dating)
     if isinstance(source, EngineSource):
-        problem, then = "frames of an engine cannot be monitored directly", "Write them to Parquet files"
-        raise InputError(problem, argument="frame", next_step=f"{then}, and name those")
+        raise refused("engine monitored")
     found = {name: _arrow(column) for name, column in source.columns(wanted).items()}
     with limited(None, None) as engine:
         return _dated_atoms(engine.from_arrow(pa.table(found)), columns, dating)
@@ -156,23 +155,16 @@ def _check_times(rows: Any, when: str, columns: NamedColumns, dating: Dating) ->
         counts += [f"{known} IS NOT NULL AND {then} IS NULL", f"{then} < {scored}"]
     told = ", ".join(f"count(*) FILTER ({condition})" for condition in counts)
     n, missing, unread, future, *outcome = (int(x) for x in rows.aggregate(f"count(*), {told}").fetchall()[0])
-    column = Column(dating.time)
     if unread:
-        raise _unreadable(dating.time, unread, n)
+        raise refused("no dates", name=dating.time, unread=unread, n=n)
     if missing and not columns.drop_missing:
-        problem = f"{column} is missing for {missing:,} of {n:,} people"
-        raise InputError(problem, argument=column, next_step=DROP + " leaves them out")
+        raise refused("date missing", name=dating.time, missing=missing, n=n)
     if future:
-        step = "Correct them; a typing error in the year is a common cause. If all dates are shifted, give "
-        step += Argument("as_of") + ", a day after them"
-        problem = f"{column}: {future:,} of {n:,} dates are in the future"
-        raise InputError(problem, argument=column, next_step=step)
+        raise refused("future dates", name=dating.time, future=future, n=n)
     if outcome and outcome[0]:
-        raise _unreadable(str(other), outcome[0], n)
+        raise refused("no dates", name=other, unread=outcome[0], n=n)
     if outcome and outcome[1]:
-        problem = f"column {other!r}: {outcome[1]:,} of {n:,} outcomes are dated before the score ({column})"
-        step = "Check whether the two columns are swapped, and whether the score used later data"
-        raise InputError(problem, argument=other, next_step=step)
+        raise refused("outcome before score", name=other, early=outcome[1], n=n, time=dating.time)
     return missing
 
 
@@ -187,12 +179,6 @@ def _refuse_lone_dates(people: dict[str, int], dating: Dating) -> None:
             problem = f"{column}: {n:,} of {total:,} {are} more than 10 years before all others"
             step = "If they stand for a missing date, leave them empty and use " + DROP
             raise InputError(f"{problem} (up to {before})", argument=column, next_step=step)
-
-
-def _unreadable(name: str, unread: int, n: int) -> InputError:
-    problem = f"column {name!r} must hold dates; {unread:,} of {n:,} values cannot be read as one"
-    step = "Write them like 2026-03-31 or 2026-03-31T14:05:00+02:00 (ISO 8601)"
-    return InputError(problem, argument=name, next_step=step)
 
 
 def _local(rows: Any, name: str, calendar: Calendar) -> str:
@@ -213,4 +199,4 @@ def _local(rows: Any, name: str, calendar: Calendar) -> str:
     n = int(rows.aggregate(f"count({column})").fetchall()[0][0])
     if not n:  # nobody has a date
         return "CAST(NULL AS TIMESTAMP)"
-    raise _unreadable(name, n, n)
+    raise refused("no dates", name=name, unread=n, n=n)

@@ -16,7 +16,7 @@ from zipfile import BadZipFile, ZipFile
 from propcal.core.atoms import Atoms
 from propcal.data.files.formats import CsvFile, ExcelFile, ParquetFile, atoms_header
 from propcal.data.files.people_files import ParquetFiles, PeopleFiles, TextFiles
-from propcal.errors import FileFormatError, InputError
+from propcal.errors import FileFormatError, InputError, refused
 from propcal.regular_file import refuse_special
 
 _MAGIC = {b"PAR1": "parquet", b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"PK\x03\x04": "zip"}
@@ -42,8 +42,7 @@ def find_files(files: Files) -> list[Path]:
     seen: dict[Path, Path] = {}
     for path in found:
         if "://" in fspath(path) or ":/" in fspath(path)[1:]:
-            step = "Read it with DuckDB and pass the relation: Atoms.from_frame(duckdb.sql(...), ...)"
-            raise InputError(f"{path} is not a local file", argument="files", next_step=step)
+            raise refused("not local", path=path)
         if not path.is_dir():  # a folder is refused with the files in it when it is opened
             refuse_special(path)
         if seen.setdefault(path.resolve(), path) is not path:
@@ -63,8 +62,7 @@ def refuse_same_content(paths: Sequence[Path]) -> None:
             with open(path, "rb") as file:
                 content = hashlib.file_digest(file, "sha256").digest()
             if (same := seen.setdefault(content, path)) is not path:
-                problem = f"{path} has the same content as {same}, so its people would be counted twice"
-                raise InputError(problem, argument="files", next_step="Leave one of them out")
+                raise refused("same content", path=path, same=same)
 
 
 def open_file(path: str | PathLike[str], *, missing: Sequence[str] = ()) -> PeopleFiles | Atoms:
@@ -138,8 +136,7 @@ def open_files(paths: Sequence[Path], *, missing: Sequence[str] = ()) -> PeopleF
     kinds = ["Parquet" if isinstance(file, ParquetFiles) else "text" for file in opened]
     for path, kind in zip(paths, kinds):
         if kind != kinds[0]:
-            problem = f"{paths[0]} is a {kinds[0]} file, but {path} is a {kind} file"
-            raise InputError(problem, next_step="Use files of the same format")
+            raise refused("other format", first=paths[0], kind=kinds[0], path=path, other=kind)
     parts = [part for file in opened for part in file.parts]
     return type(opened[0])(parts, missing=missing)
 
@@ -159,8 +156,8 @@ def check_same_columns(
             if name not in found:
                 raise InputError(f"{other.path} has no column {name!r}, but {first.path} has one")
             if found[name] != kind:
-                problem = f"column {name!r} is {found[name]} in {other.path} but {kind} in {first.path}"
-                raise InputError(problem, argument=name, next_step="Write all files with the same types")
+                where = {"path": other.path, "first": first.path}
+                raise refused("other type", name=name, found=found[name], kind=kind, **where)
         if only is None and other.names != first.names:
             more = [name for name in other.names if name not in types]
             if more:

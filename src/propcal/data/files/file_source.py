@@ -25,7 +25,7 @@ from propcal.data.files.people_files import ANY, LENIENT, NUMBER, TEXT, Kinds, P
 from propcal.data.frames import Columns
 from propcal.data.repeat_visits import MOST_COUNTED, warn_of_undeclared
 from propcal.data.source import NamedColumns, Source, frame_source
-from propcal.errors import Argument, InputError
+from propcal.errors import Argument, InputError, refused
 from propcal.interrupts import check as check_stop
 from propcal.numbers import listed
 from propcal.plain_text import named
@@ -147,8 +147,7 @@ def relation(engine: Any, files: PeopleFiles, wanted: Sequence[str], kinds: Kind
         if not name:
             raise InputError("a column without a name cannot be used", next_step="Give it a name")
         if (other := alike.setdefault(name.casefold(), name)) != name:
-            problem = f"the columns {other!r} and {name!r} differ only in case, which DuckDB ignores"
-            raise InputError(problem, argument=name, next_step="Rename one of them")
+            raise refused("columns by case", other=other, name=name)
     columns = ", ".join(f"w{k} AS {named(name)}" for k, name in enumerate(wanted))
     return engine.sql(f"SELECT {columns} FROM ({files.query(wanted, kinds)})")
 

@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from propcal.data.frames import require
-from propcal.errors import FileFormatError, InputError, Message
+from propcal.errors import FileFormatError, InputError, Message, refused
 from propcal.extras import how_to_install
 from propcal.plain_text import quoted
 
@@ -41,12 +41,9 @@ def check_names(path: Path, names: Sequence[str], wanted: Sequence[str]) -> None
     """Every wanted column must be there, once; a first line that holds no names is not shown."""
     if any(name not in names for name in wanted):
         if len(names) == 1 and re.search(r"[^\w .-]", names[0]):
-            problem = f"{path} seems to have one column: its first line has none of the separators that"
-            problem += " propcal knows (comma, semicolon, tab, bar)"
-            raise FileFormatError(problem, next_step="Save it with commas")
+            raise refused("one column", FileFormatError, path=path)
         if looks_like_values(names):
-            problem = f"the first line of {path} seems to hold values: it must name the columns"
-            raise FileFormatError(problem, next_step="Add such a line")
+            raise refused("values for names", FileFormatError, path=path)
     require(names, wanted)
     if twice := sorted({name for name in wanted if list(names).count(name) > 1}):
         raise InputError(f"{path} has several columns named {twice}", next_step="rename them")
@@ -225,9 +222,7 @@ def _first_sheet(path: Path) -> list[list[str]]:
     try:
         from openpyxl import load_workbook
     except ImportError:
-        step = f"{how_to_install('excel')}, or save the table as CSV"
-        problem = f"{path} is an Excel workbook, which needs openpyxl"
-        raise InputError(problem, next_step=step, between=": ") from None
+        raise refused("excel needs openpyxl", path=path, install=how_to_install("excel")) from None
     try:
         book = load_workbook(path, read_only=True, data_only=True)
         sheets = book.worksheets

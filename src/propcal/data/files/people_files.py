@@ -32,7 +32,7 @@ from propcal.data.files.duckdb_setup import connect
 from propcal.data.files.formats import CsvFile, ParquetFile, check_dictionaries, check_names
 from propcal.data.frames import TOP_CODED, is_record
 from propcal.data.levels import DECIMAL, LIMIT, spellings, text_key
-from propcal.errors import FileFormatError, InputError
+from propcal.errors import FileFormatError, InputError, refused
 from propcal.plain_text import quoted
 
 T = TypeVar("T")
@@ -152,8 +152,7 @@ class PeopleFiles(ABC):
         for part in self.parts:
             lacking = [name for name in wanted if name not in part.names]
             if lacking and part.path != self.path:
-                problem = f"{part.path} has no column {lacking[0]!r}, but {self.path} has one; all files must"
-                raise InputError(f"{problem} have the same columns")
+                raise refused("lacks a column", path=part.path, name=lacking[0], first=self.path)
             check_names(part.path, part.names, wanted)
 
     def check_rows(self, wanted: Sequence[str]) -> None:
@@ -185,15 +184,13 @@ class ParquetFiles(PeopleFiles):
             types = [part.schema.field(name).type for name in wanted]
             for name, kind in zip(wanted, types):
                 if is_record(kind):
-                    problem = f"column {name!r} of {part.path} contains lists or records; it must have"
-                    raise InputError(f"{problem} one value per person", argument=name)
+                    raise refused("records in a file", name=name, path=part.path)
                 if (now := _values_of(kind)) == "nothing":
                     continue
                 before, other = seen.setdefault(name, (now, part.path))
                 if before != now:
-                    types_ = f"{before} in {other}, {now} in {part.path}"
-                    problem = f"column {name!r} has different types: {types_}"
-                    raise InputError(problem, argument=name, next_step="Write both files with the same type")
+                    both = {"before": before, "other": other, "now": now, "path": part.path}
+                    raise refused("different types", name=name, **both)
             alike.setdefault((tuple(part.names), tuple(map(str, types))), []).append(part.path)
         parts = []
         for (names, types), paths in alike.items():

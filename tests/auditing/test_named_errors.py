@@ -106,6 +106,39 @@ def test_a_group_is_compared_with_the_overall_error(people):
         f", {word} so for {label} (O/E {ratio[label]:.2f}) than for {other} (O/E {ratio[other]:.2f})."
         in a.verdict.sentences[1]
     )
+    rows = a.groups.set_index("label")
+    assert rows.loc[["F", "M"], "rank"].gt(0).all()  # both are in the sentence, so both are marked as named
+    assert rows.loc[["F", "M"], "explained_by"].eq("").all()
+    assert rows.loc[f"A, {other}", "explained_by"] == other
+    assert "(too low)" not in [cells(line)[-1] for line in repr(a).splitlines() if line[:2] in ("F ", "M ")]
+
+
+def cells(line):
+    return re.split("  +", line.strip())
+
+
+def test_a_group_that_is_off_the_other_way_than_everybody_is_told_by_itself(people):
+    a = audited(people, log_odds(people.risk) + np.where(people.sex == "F", 0.45, -0.3))
+    assert named(a) == [("overall", "All people", "too low"), ("group", "M", "too high")]
+    ratio = a.groups.set_index("label").observed_expected
+    assert "It predicts too high for M: observed " in a.verdict.text
+    assert f"For F, O/E is {ratio['F']:.2f} (95 % CI " in a.verdict.text
+
+
+def test_those_who_are_compared_with_are_named(people):
+    more = np.select([people.race == "B", people.race == "C"], [1.0, -0.1], 0.4)
+    text = audited(people, log_odds(people.risk) + more).verdict.text
+    assert "Compared with the error of the people in none of these groups, O/E is higher for B (" in text
+
+
+def test_findings_that_the_verdict_does_not_name_are_in_brackets_everywhere(people):
+    a = audited(people, log_odds(people.risk) + 0.7 * (people.race == "B"))
+    assert named(a) == [("group", "B", "too low")]
+    lines = [cells(line.replace("|", "  ")) for line in a.to_markdown(suppress=0).splitlines()]
+    marks = {line[0]: line[6].partition(" (exp")[0] for line in lines if len(line) == 9}
+    assert (marks["B"], marks["B, F"], marks["B, M"]) == ("too low", "(too low)", "(too low)")
+    assert "not named by the verdict" in a.to_markdown(suppress=0)
+    assert "(too low)" in a.to_html(suppress=0)
 
 
 def test_a_group_that_differs_from_the_overall_error_is_marked_though_it_is_right(people):
@@ -114,8 +147,8 @@ def test_a_group_that_differs_from_the_overall_error_is_marked_though_it_is_righ
     claim, row = free.verdict.claims[1], free.groups.set_index("label").loc["C"]
     assert (row.finding, row.compared) == ("could be chance", "higher")
     shown = f"O/E is higher for C ({claim.estimate:.2f} rather than {claim.given:.2f})."
-    assert f"Compared with the error of the others, {shown}" in free.verdict.text
-    assert "O/E higher than the error of the others would give" in free.to_html(suppress=0)
+    assert f"Compared with the error of all other people, {shown}" in free.verdict.text
+    assert "O/E higher than the error of people not named would give" in free.to_html(suppress=0)
     marked = [line.split() for line in repr(free).splitlines() if line.strip().startswith("C ")]
     assert any("higher" in words for words in marked)
 

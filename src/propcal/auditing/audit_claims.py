@@ -107,8 +107,9 @@ def group_claims(
     def add(kind: Kind, who: str, sign: float, test: ht.CalibrationTest, **more: Any) -> None:
         claims.append(_claim(kind, who, sign, test.test, test.adjusted_p, **more))
 
+    overall = rejected[EVERYBODY.name].statistic if errors.level else 0.0
     if errors.level:
-        add("overall", EVERYBODY.name, rejected[EVERYBODY.name].statistic, rejected[EVERYBODY.name])
+        add("overall", EVERYBODY.name, overall, rejected[EVERYBODY.name])
     curved = [rejected[name] for name in (ht.SLOPE, ht.BENDS) if errors.curve and name in rejected]
     if curved:
         add("shape", EVERYBODY.name, 0.0, min(curved, key=lambda test: test.adjusted_p), where=regions)
@@ -119,7 +120,8 @@ def group_claims(
     ):
         alone = len(errors.named) == 1
         others = _others(atoms, group, [one.size.group for one in profiles]) if alone else {}
-        if beyond:
+        own = rejected[group.name].statistic if group.name in rejected else 0.0
+        if beyond and own * overall >= 0:  # a group that is off in the other direction is told by itself
             claims.append(_claim("beyond", group.name, sign, FROM_OVERALL, p_value, given=given, **others))
         else:
             add("group", group.name, rejected[group.name].statistic, rejected[group.name], **others)

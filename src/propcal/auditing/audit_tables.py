@@ -121,8 +121,13 @@ def explained_by(found: Findings, group: str, direction: str, inside: Mapping[st
     left = found.left.get(group, UNKNOWN)
     if not left.low <= 1 <= left.high:
         return []
+    others = {claim.others_are for claim in found.claims if claim.others_are}
+    if group in others:  # told beside the group that differs from it
+        return []
     ways = (direction, AS_COMPARED.get(direction), "")
     named = [claim.who for claim in found.claims if claim.who and claim.direction in ways]
+    within = [who for who in others if not np.any(inside[group] & ~inside[who])]
+    named = within or named  # the overall error is that of the others, where a group differs from it
     return [who for who in dict.fromkeys(named) if np.any(inside[who] & inside[group])]
 
 
@@ -133,6 +138,8 @@ def _group_row(
     test = tests.get(size.group.name) if not size.left_out else None
     levels = [(i, c) for i, c in enumerate(found.claims, start=1) if c.kind in ("overall", "group", "beyond")]
     rank = {claim.who: i for i, claim in reversed(levels)}
+    if levels and levels[0][1].kind == "overall":  # the others of a group are told beside it
+        rank |= {claim.others_are: i for i, claim in levels if claim.others_are}
     compared = {claim.who: claim.direction for _, claim in levels if claim.kind == "beyond"}
     certain = found.certain.get(size.group.name, (np.nan, np.nan))
     empty = sample.total <= 0

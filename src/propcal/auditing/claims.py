@@ -79,7 +79,8 @@ class Claim:
     others_are, others_label : str
         The name of the group of everybody else, if it is one, and its label: "men" beside "women".
     given : float
-        Of "beyond": the O/E ratio that the error of the others would give these people.
+        Of "beyond": the O/E ratio that the error of the others (those in no group named, and the shifts of
+        other groups named) would give these people.
     where : tuple of Region
         Of "shape": the scores at which predictions are too high or too low.
     bin : str

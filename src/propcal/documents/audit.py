@@ -198,10 +198,16 @@ def look_of(row: Mapping[str, Any]) -> str:
     return "noise" if wrong and not row["rank"] else LOOKS.get(row["finding"], "few")
 
 
+def _told(row: Mapping[str, Any]) -> str:
+    """A finding, in brackets if the score is off and the verdict does not name the group."""
+    wrong = row["finding"] in (TOO_HIGH, TOO_LOW)
+    return f"({row['finding']})" if wrong and not row["rank"] else str(row["finding"])
+
+
 def _mark(row: Mapping[str, Any]) -> str:
-    """A finding in a narrow table: in brackets if the verdict does not name it, "+" if it is near one."""
+    """A finding in a narrow table: "+" if it is near one, and nothing if it could be chance."""
     if row["finding"] in (TOO_HIGH, TOO_LOW):
-        return str(row["finding"] if row["rank"] else f"({row['finding']})")
+        return _told(row)
     if row["compared"]:
         return str(row["compared"])
     if row["finding"] == CHANCE and excludes_one(row[f"{RATIO}_low"], row[f"{RATIO}_high"]):
@@ -211,7 +217,7 @@ def _mark(row: Mapping[str, Any]) -> str:
 
 def _groups(audit: Audit, score: str) -> Section:
     rows = [
-        row | {"look": look_of(row), "mark": _mark(row), "explained": explanation(row)}
+        row | {"look": look_of(row), "mark": _mark(row), "told": _told(row), "explained": explanation(row)}
         for row in row_dicts(audit.groups)
     ]
     kept, left_out = ([row for row in rows if bool(row["kept"]) is way] for way in (True, False))
@@ -225,9 +231,11 @@ def _groups(audit: Audit, score: str) -> Section:
         if measure.of_groups
     ]
     groups = table("groups", kept, score=score, unit=unit, measures=measures, explained=explained)
+    marks = all_words("marks", tested=len(audit.verdict.tests))
     blocks: list[Block] = [
         Paragraphs([words("tables", "groups", explained=explained)], places=At.PAGE),
-        replace(groups, legend=all_words("marks", tested=len(audit.verdict.tests))),
+        replace(groups, legend=marks),
+        Paragraphs(list({marks[row["told"]]: 0 for row in kept if row["told"] in marks}), places=At.WRITTEN),
     ]
     if left_out:
         heading = f"Shown but not tested: {plural(len(left_out), 'group')}"

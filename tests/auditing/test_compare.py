@@ -1,6 +1,7 @@
 """Scores side by side: paired intervals, and what is said of the fitting people."""
 
 import json
+import re
 from html import unescape
 
 import numpy as np
@@ -122,6 +123,36 @@ def test_groups_that_a_score_is_further_off_for_are_named_everywhere(harmed):
     content = json.loads(harmed.to_json())
     assert content["sentences"] == {"after": told}
     assert [one["who"] for one in content["claims"]] == ["everybody", "sex=F"]
+
+
+def test_ratios_and_their_changes_have_two_decimals_and_agree_as_printed():
+    rng = np.random.default_rng(6)
+    n = 5000
+    race, risk = rng.choice(list("ABCD"), n), rng.beta(2, 5, n)
+    y = (rng.random(n) < risk).astype(int)
+    scores = {"before": risk, "after": risk * 1.006}
+    shown = compare(scores, y, sensitive_features={"race": race}, n_draws=100).to_markdown(suppress=0)
+    lines = [line.strip("| ").split(" | ") for line in shown.splitlines() if " to " in line]
+    ratios = [line[:4] for line in lines if line[0] in ("O/E ratio", *"ABCD") and len(line) in (4, 5)]
+    assert len(ratios) == 5
+    for _, *values in ratios:
+        assert re.fullmatch(r"[\d.]{4} [\d.]{4} [+−]?0\.\d\d to [+−]?0\.\d\d", " ".join(values)), values
+        before, after = map(float, values[:2])
+        low, high = (float(end.replace("−", "-")) for end in values[2].split(" to "))
+        assert low - 1e-9 <= after - before <= high + 1e-9
+
+
+def test_a_threshold_does_not_take_the_place_of_the_verdict():
+    rng = np.random.default_rng(5)
+    n = 6000
+    sex, risk = rng.choice(["F", "M"], n), rng.beta(2, 5, n)
+    y = (rng.random(n) < np.where(sex == "F", risk * 1.4, risk).clip(0, 1)).astype(int)
+    scores = {"before": risk, "after": np.where(sex == "F", risk * 1.15, risk * 0.995).clip(0, 1)}
+    for thresholds in ([], [0.5]):
+        found = compare(scores, y, sensitive_features={"sex": sex}, thresholds=thresholds, n_draws=100)
+        shown = " ".join(repr(found).partition("\n\n")[2].split())
+        assert "It predicts too low for F" in shown, shown
+        assert ("newly flagged" in found.to_markdown()) == bool(thresholds)
 
 
 def test_a_new_error_of_the_score_as_a_whole_comes_first():

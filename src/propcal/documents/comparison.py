@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import ceil, floor
 from typing import Any
 
 from propcal.auditing.audit import Audit
@@ -74,8 +75,8 @@ def _verdicts(comparison: Comparison, around: Around) -> list[Block]:
 
 
 def _brief(changes: Sequence[str], verdict: Sequence[str]) -> list[str]:
-    """What changed, then what the audit says."""
-    return [*changes[:MOST_CHANGES], *verdict][:MOST_SENTENCES]
+    """What changed, then what the audit says, of which the first two sentences are never left out."""
+    return [*changes[: min(MOST_CHANGES, MOST_SENTENCES - len(verdict[:2]))], *verdict][:MOST_SENTENCES]
 
 
 def effect_sentences(comparison: Comparison, name: str) -> list[str]:
@@ -123,14 +124,17 @@ def _tables(comparison: Comparison, name: str, i: int) -> list[Block]:
 
 
 def _change(row: Mapping[str, Any]) -> dict[str, Any]:
-    measure = MEASURE_NAMES[row["measure"]]
+    measure, low, high = MEASURE_NAMES[row["measure"]], row["low"], row["high"]
+    if measure.key == RATIO and known(low) and known(high):
+        # rounded outwards, so that the difference of the two ratios as printed is in the interval
+        low, high = floor(round(100 * low, 6)) / 100, ceil(round(100 * high, 6)) / 100
     return {
         "measure": measure.name,
         "digits": measure.digits,
         "before": measure.shown(row["base"]),
         "after": measure.shown(row["value"]),
-        "change_low": row["low"],
-        "change_high": row["high"],
+        "change_low": low,
+        "change_high": high,
     }
 
 

@@ -327,6 +327,20 @@ def test_an_alert_of_0_or_1_is_told_by_its_two_values(people):
     assert "too high at predicted risks of exactly 100 %" in a.verdict.text
 
 
+def test_an_alert_of_two_risks_is_told_by_these_and_its_clearest_cell_is_not_lost():
+    rng = np.random.default_rng(9)
+    rng.normal(size=6000)
+    people = pd.DataFrame({"race": rng.choice(list("ABCD"), 6000, p=[0.5, 0.25, 0.15, 0.1])})
+    people["sex"], score = rng.choice(["F", "M"], 6000), np.where(rng.random(6000) < 0.2, 0.6, 0.1)
+    y = rng.random(6000) < score * np.where((score == 0.6) & (people.sex == "F"), 0.7, 1)
+    a = audit(y.astype(int), score, sensitive_features=people, n_draws=200)
+    assert [claim.kind for claim in a.verdict.claims][-1] == "cell"
+    assert {"overall", "shape"} < {claim.kind for claim in a.verdict.claims}
+    assert "It predicts too high at predicted risks of exactly 60 %." in a.verdict.text
+    assert "he clearest gap is in F at predicted risk 60-70 %: observed " in a.verdict.text
+    assert len(a.verdict.sentences) <= 4
+
+
 def test_nothing_is_certified_of_a_score_that_was_fitted_to_these_people(people):
     from propcal import PMCBoost
 

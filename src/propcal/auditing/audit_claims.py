@@ -34,6 +34,7 @@ from propcal.core.logistic import expit, fit_logistic
 from propcal.numbers import known
 
 POINTS = 200
+MOST_SINGLE, FEWEST_ALIKE = 2, 50  # scores told one by one, and people who must have each
 NEARLY = 0.01  # a rate so close to 0 or 1 is not told from a score of exactly 0 or 1
 
 
@@ -65,11 +66,22 @@ def _curve_regions(atoms: Atoms) -> list[Region]:
     starts = np.flatnonzero(np.diff(sign, prepend=np.nan))
     lows, highs = expit(at), expit(at)
     lows[0], highs[-1] = 0.0, 1.0
-    return [
+    regions = [
         Region(float(lows[first]), float(highs[last]), TOO_LOW if sign[first] > 0 else TOO_HIGH)
         for first, last in zip(starts, [*(starts[1:] - 1), POINTS - 1])
         if sign[first]
     ]
+    return [part for region in regions for part in _where_scores_are(region, atoms)]
+
+
+def _where_scores_are(region: Region, atoms: Atoms) -> list[Region]:
+    """A region, or the one or two scores in it if nobody has others: nothing is shown between them."""
+    inside = (atoms.score > region.low * UNIT) & (atoms.score < region.high * UNIT)
+    scores, index = np.unique(atoms.score[inside], return_inverse=True)
+    people = np.bincount(index, weights=atoms.people[inside])
+    if len(scores) > MOST_SINGLE or people.min(initial=np.inf) < FEWEST_ALIKE:
+        return [region]
+    return [replace(region, low=score / UNIT, high=score / UNIT) for score in scores.tolist()]
 
 
 def certain_regions(atoms: Atoms) -> tuple[list[Region], list[Region]]:

@@ -65,7 +65,13 @@ def verdict_of(
         kept = told[:2] if claims else []
         asked = (_everywhere if everywhere else _margins)(shown, groups, identity, within)
         told = [*asked[: MOST_SENTENCES - len(first) - len(kept)], *kept]
-    told = [*first, *told][:MOST_SENTENCES]
+    told = [*first, *told]
+    if len(told) > MOST_SENTENCES and judged == MISCALIBRATED and claims[-1].kind == "cell":
+        cell = told.pop()  # the last; what the others leave untold is in the tables
+        told[MOST_SENTENCES - 1] = (
+            f"{told[MOST_SENTENCES - 1].removesuffix('.')}; {cell[0].lower()}{cell[1:]}"
+        )
+    told = told[:MOST_SENTENCES]
     return Verdict(judged, tuple(told), tests, (*claims, *shown), ranks_backwards=bool(first))
 
 

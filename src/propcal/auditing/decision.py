@@ -56,14 +56,12 @@ def gap_test(cells: chance.ScoreCells, table: Categories, patterns: Patterns, ef
     if not len(groups) or not np.all(np.isfinite(effect)):
         return NOT_TESTED
     inside = membership(table.collection.groups, patterns)
-    variance = _sums(
-        cells.n * cells.score * (1 - cells.score) * cells.typical**2, cells, table, len(patterns)
-    )
+    tosses = cells.n * cells.score * (1 - cells.score) * cells.typical**2
+    variance = _sums(tosses, cells, table, len(patterns))
     weight = table.weight[groups, bins].astype(np.float64)
     # half a person more or less: outcomes are whole, and rare ones jump
-    typical = (_sums(cells.weight * cells.typical, cells, table, len(patterns)) @ inside.T)[
-        bins, groups
-    ] / weight
+    heavy = _sums(cells.weight * cells.typical, cells, table, len(patterns)) @ inside.T
+    typical = heavy[bins, groups] / weight
     spread = (variance @ inside.T)[bins, groups] + chance.HALF * typical**2
     z = table.gap[groups, bins] * weight / np.sqrt(spread * effect[bins])
     for i in np.argsort(-np.abs(z), kind="stable")[:MOST_EXACT]:
@@ -151,9 +149,8 @@ def decide(
             families[ht.SHAPE] = ht.shape_tests(with_effect(bare, effect), table.collection)
     largest, effects = NOT_TESTED, chance.design_effect(atoms, table.bins)
     if effects is not None:
-        enough = chance.enough_people(
-            chance.different_people(atoms, table), table.people, effects, min_people
-        )
+        people = chance.different_people(atoms, table)
+        enough = chance.enough_people(people, table.people, effects, min_people)
         eligible = replace(table, eligible=table.eligible & enough)
         largest = gap_test(cells, eligible, bare.patterns, effects)
     families[ht.CELLS] = [(ht.CATEGORIES, largest[:2])]

@@ -117,15 +117,12 @@ class Headcount:
     @classmethod
     def joined(cls, parts: Sequence[Headcount]) -> Headcount:
         """One row of all sets."""
-        return cls(
-            *(
-                np.concatenate(
-                    [getattr(part, name).reshape(*getattr(part, name).shape[:lead], -1) for part in parts],
-                    axis=-1,
-                )
-                for name, lead in (("people", 1), ("different", 1), ("score", 0), ("key", 0))
-            )
-        )
+
+        def row(name: str, lead: int) -> Any:
+            columns = [getattr(part, name) for part in parts]
+            return np.concatenate([own.reshape(*own.shape[:lead], -1) for own in columns], axis=-1)
+
+        return cls(row("people", 1), row("different", 1), row("score", 0), row("key", 0))
 
 
 def _digits(keys: Any) -> list[FloatArray]:

@@ -213,9 +213,8 @@ def _accepted(cells: FloatArray, bend: FloatArray, noise: FloatArray, observed: 
     against = _odds_against(start)
     # odds multiply, which saves an exponential for every truth, unless they are too large for it
     product = float(np.abs(start).max() + path[-1] * np.abs(bend).max()) < FURTHEST
-    shares = np.empty(
-        (len(path), 2, len(DISTANCES))
-    )  # of draws at least, and at most, as far off as observed
+    # of draws at least, and at most, as far off as observed
+    shares = np.empty((len(path), 2, len(DISTANCES)))
     now, undecided = np.empty(shares.shape[1:]), np.ones(shares.shape[1:], dtype=bool)
     for i, share in enumerate(path):
         away = (share * bend)[:, None]

@@ -324,9 +324,8 @@ def shared_bounds(atoms: Atoms) -> SharedBounds:
     # moving a score by d changes (s - y)^2 by 2 d (s - y) + d^2; the moves of a cell add up to about 0
     rounding = float(np.sum(2 * atoms.people * score * (1 - score) * 2.0**-SCORE_BITS)) / people
     shift = float(np.sum(2 * reach * np.minimum(positives, negatives))) / people + rounding
-    spread = (
-        float(np.sum(atoms.people * (high - score) * (score - low))) / people
-    )  # the most that a mean allows
+    # the most that a mean allows
+    spread = float(np.sum(atoms.people * (high - score) * (score - low))) / people
     coarse, expected = sum_off(atoms), float(np.sum(atoms.people * score))
     shift, spread = shift + 2 * coarse / people, spread + coarse * float(reach.max()) / people
     return SharedBounds(

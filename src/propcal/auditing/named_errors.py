@@ -115,16 +115,14 @@ def name_errors(atoms: Atoms, groups: Sequence[Group], tests: Sequence[Calibrati
     if level and not 0 < atoms.positives.sum() < atoms.weight.sum():  # one error tells all
         return NamedErrors(True, False, (), {})
     model = _Model(atoms, tuple(groups))
-    wrong = np.array(
-        [np.sign(rejected[g.name].statistic) if g.name in rejected else 0.0 for g in groups], dtype=np.float64
-    )
+    statistic = [rejected[g.name].statistic if g.name in rejected else 0.0 for g in groups]
+    wrong = np.sign(np.array(statistic, dtype=np.float64))
     base = int(level) + 2 * int(curve)
     if not len(model.cells):  # all scores are exactly 0 or 1
         some = [] if base else [NamedGroup(g, False, sign) for g, sign in zip(groups, wrong) if sign]
         return NamedErrors(level, curve, tuple(some[:MOST_NAMED]), {})
-    base = next(
-        b for b in (base, min(base, 1), 0) if model.fitted(b, []) is not None
-    )  # data may be separated
+    # data may be separated
+    base = next(b for b in (base, min(base, 1), 0) if model.fitted(b, []) is not None)
     errors = _Errors(model, base, wrong)
     chosen, fit = errors.chosen()
     if base:
@@ -134,9 +132,7 @@ def name_errors(atoms: Atoms, groups: Sequence[Group], tests: Sequence[Calibrati
         if fewer and model.others_p(alone, one_way=len({wrong[i] for i in alone}) == 1) > LEFT_OVERALL:
             errors, chosen, fit = apart, alone, without
     if not errors.base and not chosen and wrong.any():  # their error is that of scores of exactly 0 or 1
-        chosen = [
-            int(np.argmax([abs(rejected[g.name].statistic) if g.name in rejected else 0 for g in groups]))
-        ]
+        chosen = [int(np.argmax(np.abs(statistic)))]
     named = tuple(errors.named(i, chosen, fit) for i in chosen)
     names = {one.group.name for one in named}
     ratios = model.left(fit)

@@ -117,9 +117,8 @@ class ScorePair:
         with np.errstate(invalid="ignore", divide="ignore"):
             allowed = criterion.allowance(rate)
             at_score = criterion.offset + criterion.slope * table.mean_score
-            slope = (
-                2 * gap / allowed**2
-            )  # of the squared gap in the rate, which the allowance follows above rho
+            # slope of the squared gap in the rate, which the allowance follows above rho
+            slope = 2 * gap / allowed**2
             slope = slope * np.where(rate > criterion.rho, at_score / allowed, 1.0)
             pull = np.where(chosen, slope / table.weight, 0.0) / max(int(chosen.sum()), 1)
         inside = membership(table.collection.groups, joint.patterns).astype(np.float64)

@@ -38,7 +38,7 @@ ROLES = Roles(
     na=["NA", "-1"],
     drop_missing=True,
 )
-RULE = Given(AuditRule, intersections=2, gamma=0.02, n_bins=10, binning=[0.0, 0.1, 1.0])
+RULE = Given(AuditRule, intersections=2, gamma=0.02, n_bins=10, binning=[0.0, 0.1, 1.0], min_events=0)
 NAMES = Identity(score="Sepsis risk", unit="patients", labels={"sex": {"F": "women", "": "not recorded"}})
 
 
@@ -71,7 +71,7 @@ def test_what_is_typed_for_records_makes_the_same_records():
     def command(
         roles: Annotated[Roles, Without("site")],
         reading: Reading,
-        rule: Annotated[Given, AuditRule, Only("intersections", "gamma", "n_bins", "binning")],
+        rule: Annotated[Given, AuditRule, Only("intersections", "gamma", "n_bins", "binning", "min_events")],
         names: Identity,
     ) -> None:
         """Hear records."""

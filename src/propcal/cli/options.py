@@ -164,7 +164,9 @@ def _unless_given(one: Field[Any], described: Field[Any]) -> tuple[Any, Field[An
 
 
 def _what_was_given(record: Any, **values: Any) -> Given:
-    return Given(record, **{name: value for name, value in values.items() if value not in (None, False)})
+    """The options of a record that were given; a zero is given, too."""
+    given = {name: value for name, value in values.items() if value is not None and value is not False}
+    return Given(record, **given)
 
 
 def add_command(app: typer.Typer, command: Callable[..., Any]) -> None:

@@ -35,13 +35,7 @@ def numeric_columns(recipes: Mapping[str, Recipe], attributes: Sequence[str]) ->
 
 def sized_columns(recipes: Mapping[str, Recipe]) -> list[str]:
     """The columns that are cut or compared by size."""
-    read = [[how.column] if isinstance(how, Ranges) else numeric_tests(how) for how in recipes.values()]
-    return list(dict.fromkeys(column for columns in read for column in columns))
-
-
-def numeric_tests(recipe: Where) -> list[str]:
-    """The columns that a condition compares by size."""
-    return [test.column for test in tests_of(recipe.condition) if test.op in COMPARE]
+    return list(dict.fromkeys(column for how in recipes.values() for column in how.sized))
 
 
 def fitting_values(
@@ -140,6 +134,6 @@ def _test(test: ColumnTest, column: Any, name: str) -> BoolArray:
         refuse_dates(test.column, temporal=_temporal(column))
     values, codes = _distinct(column)
     keys = [level_key(value) for value in values]
-    wanted = {None} if missing else {"true"} if test.op == "holds" else wanted_keys(test)
+    wanted = {None} if missing else wanted_keys(test)
     passes = [(key in wanted) != (test.op == "!=") and (missing or key is not None) for key in keys]
     return np.asarray(np.array([*passes, missing])[codes])  # code -1 (missing) looks up the last entry

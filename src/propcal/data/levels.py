@@ -83,10 +83,12 @@ def text_key(text: str) -> str:
 def wanted_keys(test: ColumnTest) -> set[str]:
     """The levels that pass a test for equality: its values as text and numbers; 1 and 0 are truth values too.
 
+    A column that must hold by itself has the level "true".
+
     >>> sorted(wanted_keys(ColumnTest("flag", "in", ("1.0", "02139", "1e3"))))
     ['02139', '1', '1000', '1e3', 'true']
     """
-    wanted = {text_key(value) for value in test.values}
+    wanted = {"true"} if test.op == "holds" else {text_key(value) for value in test.values}
     for value in filter(is_numeric, test.values):
         if not re.match(r"-?0[0-9]", value):  # 02139 is a code
             number = str(level_key(Decimal(value)))

@@ -23,12 +23,11 @@ from propcal.core.correction.points_table import FeaturePoints
 from propcal.core.correction.smooth_map import knots
 from propcal.core.correction.unlisted_levels import with_unlisted
 from propcal.core.grid import check_choice
-from propcal.core.groups.recipes import ColumnTest, Condition, Not, Ranges, Where
+from propcal.core.groups.recipes import BY_SIZE, ColumnTest, Condition, Not, Ranges, Where
 from propcal.core.patterns import Level
-from propcal.data.derive import COMPARE
 from propcal.data.levels import DECIMAL, level_key, wanted_keys
 from propcal.errors import InputError
-from propcal.scorers.vectors import numeric_columns, vectors
+from propcal.scorers.vectors import vectors
 from propcal.sql.column_levels import every_combination
 
 MOST_WHOLE = 1 << 53  # above it, whole numbers have neighbours that a double cannot tell apart
@@ -81,7 +80,7 @@ def program(correction: Correction, unseen: Unseen | None, *, doubles_in: str = 
     return {
         "about": {"exported_by": f"propcal {__version__}", **json.loads(correction.to_json())["about"]},
         "columns": list(correction.reads),
-        "numeric": numeric_columns(correction),
+        "numeric": correction.numeric,
         "attributes": attributes,
         "features": [_Finder(feature.column, doubles_in).feature(feature) for feature in correction.features],
         "patterns": [f"{key}={maps[line]}" for key, line in zip(keys, lines)],
@@ -94,12 +93,10 @@ def program(correction: Correction, unseen: Unseen | None, *, doubles_in: str = 
 
 def _map_lines(maps: PatternMaps) -> list[str]:
     """Each map as a line of text, which a scorer reads when the first person needs it."""
-    pieces = [maps.begin.tolist(), maps.slope.tolist(), maps.offset.tolist()]
-    lines = []
-    for p, curve in enumerate(maps.smooth.tolist()):
-        numbers = zip(*(column[maps.starts[p] : maps.starts[p + 1]] for column in pieces))
-        lines.append(" ".join(map(str, curve)) + "|" + " ".join(str(n) for piece in numbers for n in piece))
-    return lines
+    return [
+        " ".join(map(str, curve)) + "|" + " ".join(map(str, maps.table(p).T.ravel().tolist()))
+        for p, curve in enumerate(maps.smooth.tolist())
+    ]
 
 
 @dataclass(frozen=True)
@@ -173,11 +170,11 @@ class _Finder:
             return ["not", self._test(condition.part)]
         if not isinstance(condition, ColumnTest):
             return [condition.op, *map(self._test, condition.parts)]
-        if condition.op in COMPARE:
+        if condition.op in BY_SIZE:
             return [condition.op, condition.column, float(condition.values[0])]
         if condition.op == "missing":
             return ["missing", condition.column]
-        wanted = ["true"] if condition.op == "holds" else sorted(wanted_keys(condition))
+        wanted = sorted(wanted_keys(condition))
         numbers = self._numbers(wanted, range(len(wanted)))["numbers"]
         return ["not in" if condition.op == "!=" else "in", condition.column, wanted, numbers]
 

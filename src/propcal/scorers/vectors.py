@@ -15,8 +15,7 @@ from propcal.core.correction.maps import PatternMaps, start_reaches
 from propcal.core.correction.points_table import FeaturePoints, multiply
 from propcal.core.correction.smooth_map import knots
 from propcal.core.grid import UNIT, IntArray
-from propcal.core.groups.recipes import Ranges, is_numeric, tests_of
-from propcal.data.derive import sized_columns
+from propcal.core.groups.recipes import BY_SIZE, Ranges, is_numeric, tests_of
 from propcal.data.levels import TRUTHS
 from propcal.data.rows_to_score import rows_to_score
 from propcal.errors import UnknownLevelWarning, UnseenError
@@ -87,8 +86,7 @@ def near_breakpoints_of(correction: Correction, person: Mapping[str, Value]) -> 
     rows = rows_to_score([0.5], columns, correction)
     maps, place = next(iter(correction.maps_of(rows.patterns, unseen="replay")))
     p = int(place[0])
-    pieces = slice(maps.starts[p], maps.starts[p + 1])
-    begin, slope, offset = maps.begin[pieces], maps.slope[pieces], maps.offset[pieces]
+    begin, slope, offset = maps.table(p)
     own = PatternMaps(np.array([0, len(begin)]), begin, slope, offset, maps.smooth[p : p + 1])
     return near_breakpoints(own, None if correction.points is None else correction.points.odds(rows.codes)[0])
 
@@ -103,16 +101,9 @@ def _before_points(units: IntArray, odds: float) -> IntArray:
     return low
 
 
-def numeric_columns(correction: Correction) -> list[str]:
-    """The columns that are compared by size, and so must be numbers."""
-    numbers = [feature.column for feature in correction.features if feature.is_number]
-    sized = [*sized_columns(correction.patterns.derived), *numbers]
-    return list(dict.fromkeys(sized))
-
-
 def values_that_matter(correction: Correction, column: str) -> list[Value]:
     """A missing value, levels, cut points and what conditions compare with, and values next to them."""
-    numeric = column in numeric_columns(correction)
+    numeric = column in correction.numeric
     found: list[Value] = [None] if numeric else [None, NO_LEVEL, 12345, True]
     for number in _sizes(correction, column):
         found += [number, math.nextafter(number, -math.inf), math.nextafter(number, math.inf)]
@@ -131,7 +122,7 @@ def _sizes(correction: Correction, column: str) -> Iterator[float]:
             yield from recipe.points if recipe.column == column else ()
             continue
         for test in tests_of(recipe.condition):
-            if test.column == column and test.op in ("<", "<=", ">", ">="):
+            if test.column == column and test.op in BY_SIZE:
                 yield float(test.values[0])
 
 

@@ -23,7 +23,6 @@ from propcal.core.correction.unlisted_levels import count_unlisted, unlisted_mes
 from propcal.core.grid import UNIT
 from propcal.core.groups.recipes import ColumnTest, Condition, Not, Ranges, Recipe
 from propcal.core.patterns import Level
-from propcal.data.derive import numeric_tests
 from propcal.data.frames import LARGEST
 from propcal.data.levels import level_key, wanted_keys
 from propcal.data.rows_to_score import rows_to_score
@@ -114,11 +113,7 @@ class OnePerson:
                     argument=name,
                     next_step="use apply, or rename the column and fit again",
                 )
-        self._numeric = {
-            column
-            for recipe in known.derived.values()
-            for column in ([recipe.column] if isinstance(recipe, Ranges) else numeric_tests(recipe))
-        } | {feature.column for feature in self._points if feature.is_number}
+        self._numeric = frozenset(correction.numeric)
         places = [known.places(a) for a in range(len(known.attributes))]
         readers = [_reader(name, known.derived.get(name)) for name in known.attributes]
         new = [len(levels) for levels in known.levels]  # the code of a level that is not in the list
@@ -169,10 +164,8 @@ class OnePerson:
             p = int(place[0])
             if p < 0:
                 continue
-            pieces = slice(maps.starts[p], maps.starts[p + 1])
-            columns = (maps.begin[pieces], maps.slope[pieces], maps.offset[pieces])
             smooth = maps.smooth[p].tolist()
-            found = PatternMap(knots().tolist() if smooth else [], smooth, *(c.tolist() for c in columns))
+            found = PatternMap(knots().tolist() if smooth else [], smooth, *maps.table(p).tolist())
         if len(self._kept) >= MOST_MAPS:
             self._kept.clear()
         unlisted = count_unlisted(self._correction, patterns, np.ones(1, dtype=np.int64)).tolist()
@@ -277,7 +270,7 @@ def _test(test: ColumnTest) -> Callable[[Keys, Numbers], bool]:
         return lambda _, numbers: compare(numbers[column], limit)  # NaN passes none
     if test.op == "missing":
         return lambda keys, _: keys[column] is None
-    wanted = {"true"} if test.op == "holds" else wanted_keys(test)
+    wanted = wanted_keys(test)
     if test.op == "!=":
         return lambda keys, _: keys[column] is not None and keys[column] not in wanted
     return lambda keys, _: keys[column] in wanted

@@ -16,9 +16,17 @@ import numpy as np
 
 from propcal.core.correction.points_table import FeaturePoints
 from propcal.core.grid import IntArray, check_choice
-from propcal.core.groups.recipes import ColumnTest, Condition, Not, Ranges, Where, is_numeric, tests_of
+from propcal.core.groups.recipes import (
+    BY_SIZE,
+    ColumnTest,
+    Condition,
+    Not,
+    Ranges,
+    Where,
+    is_numeric,
+    tests_of,
+)
 from propcal.core.patterns import Level, Patterns
-from propcal.data.derive import COMPARE
 from propcal.data.levels import DECIMAL, TRUTHS, level_key, wanted_keys
 from propcal.errors import Argument, InputError
 from propcal.sql.dialects import Dialect
@@ -84,8 +92,7 @@ class Reader:
             a = self.patterns.attributes.index(column)
             found += self.patterns.levels[a] if as_written else self.patterns.places(a)
         for test in self._tests(column):
-            keys = ["true"] if test.op == "holds" else sorted(wanted_keys(test))
-            found += test.values if as_written else [] if test.op in COMPARE else keys
+            found += test.values if as_written else [] if test.op in BY_SIZE else sorted(wanted_keys(test))
         for feature in self.features:
             found += feature.levels if feature.column == column else ()
         return found
@@ -189,18 +196,14 @@ class Reader:
         return f"({joined})"
 
     def _test(self, test: ColumnTest) -> str:
-        if test.op in COMPARE:
+        if test.op in BY_SIZE:
             x = self.number(test.column)
             return f"({x} IS NOT NULL AND {x} {test.op} {self.dialect.literal(float(test.values[0]))})"
         key = self.key(test.column)
         if test.op == "missing":
             return f"({key} IS NULL)"
-        wanted = ["true"] if test.op == "holds" else sorted(wanted_keys(test))
-        found = f"{key} IN ({self._list(wanted)})"
-        return f"({key} IS NOT NULL AND {'NOT ' if test.op == '!=' else ''}{found})"
-
-    def _list(self, texts: list[str]) -> str:
-        return ", ".join(self.dialect.key(text) for text in texts)
+        wanted = ", ".join(map(self.dialect.key, sorted(wanted_keys(test))))
+        return f"({key} IS NOT NULL AND {'NOT ' if test.op == '!=' else ''}{key} IN ({wanted}))"
 
 
 def _is_written_out(text: str) -> bool:

@@ -56,8 +56,7 @@ class Lines:
 def _composed(maps: PatternMaps, pattern: int) -> IntArray:
     """Rows begin, rise, base, width of one map; lines begin where the recalibration enters another piece."""
     if not maps.smooth.shape[1]:
-        pieces = slice(maps.starts[pattern], maps.starts[pattern + 1])
-        begin, slope, offset = maps.begin[pieces], maps.slope[pieces], maps.offset[pieces]
+        begin, slope, offset = maps.table(pattern)
         return np.stack([begin, slope, slope * begin + offset, np.ones_like(slope)])
     at, values = knots(), maps.smooth[pattern]
     begin, k, piece = maps.lines(pattern)

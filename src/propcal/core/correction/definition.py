@@ -88,6 +88,12 @@ class Definition(WithoutCaches):
         return tuple(dict.fromkeys([*self.patterns.reads, *(feature.column for feature in self.features)]))
 
     @property
+    def numeric(self) -> list[str]:
+        """Columns that are cut or compared by size, and so must be numbers."""
+        sized = [column for recipe in self.patterns.derived.values() for column in recipe.sized]
+        return list(dict.fromkeys([*sized, *(one.column for one in self.features if one.is_number)]))
+
+    @property
     def not_read(self) -> tuple[str, ...]:
         """Columns that were given to the fit, and that scoring does not read: no effect of them was found."""
         return tuple(self.about.get("not_read", ()))

@@ -112,6 +112,11 @@ class PatternMaps:
         none = np.empty((len(tables), 0), dtype=np.int64)
         return cls(starts, begin, slope, offset, none if smooth is None else smooth)
 
+    def table(self, pattern: int) -> IntArray:
+        """The pieces of one pattern's updates: rows of begin, slope and offset."""
+        own = slice(self.starts[pattern], self.starts[pattern + 1])
+        return np.stack([self.begin[own], self.slope[own], self.offset[own]])
+
     def apply(self, score: Any, code: Any, odds: FloatArray | None = None) -> FloatArray:
         """Correct each score by the map of its pattern; a negative code leaves the score unchanged.
 

@@ -36,6 +36,7 @@ MOST_DEPTH, MOST_TESTS = 50, 1_000
 MOST_SHOWN = 200  # characters of a condition in an error
 MOST_CUTS, MOST_CUTS_SHOWN = 200, 20  # database engines have limits of their own
 MOST_DIGITS = MOST_EXPONENT = 400  # of a number; double precision ends near 1e308 and 1e-324
+BY_SIZE = ("<", "<=", ">", ">=")  # what compares numbers
 _WORDS = ("and", "or", "not", "in", "is", "missing")
 
 
@@ -221,7 +222,7 @@ class _Parser:
         if kind == "op":
             self.at += 1
             value = self._literal()
-            if op in ("<", "<=", ">", ">=") and not is_numeric(value):
+            if op in BY_SIZE and not is_numeric(value):
                 raise self._wrong(f"{op} compares {column!r} with {value!r}, which is not a number")
             return ColumnTest(column, "=" if op == "==" else op, (value,))
         if self._take("is"):
@@ -281,6 +282,8 @@ class Ranges:
         """The columns that it reads."""
         return [self.column]
 
+    sized = columns  # those that it cuts, or compares by size
+
     @property
     def labels(self) -> list[str]:
         """The names of the ranges, ascending.
@@ -309,6 +312,11 @@ class Where:
     def columns(self) -> list[str]:
         """The columns that it reads."""
         return columns_of(self.condition)
+
+    @property
+    def sized(self) -> list[str]:
+        """The columns that it compares by size."""
+        return [test.column for test in tests_of(self.condition) if test.op in BY_SIZE]
 
     def to_json(self) -> dict[str, Any]:
         """The form in which it is written to files."""

@@ -146,7 +146,7 @@ class Conditions:
     def _found(self, test: ColumnTest, kind: Any, name: str) -> Expr:
         """Whether a value is one of those wanted; undefined for missing values."""
         column = nw.col(test.column)
-        wanted = {"true"} if test.op == "holds" else wanted_keys(test)
+        wanted = wanted_keys(test)
         if kind == nw.Boolean:
             passes = [column] if "true" in wanted else []
             return _any([*passes, *([~column] if "false" in wanted else [])], column)

@@ -64,14 +64,17 @@ class Told:
         return np.array(rows)
 
 
-def withheld_neighbours(told: Told, count: FloatArray, sums: Sums, cheap: Sequence[int] = ()) -> BoolArray:
+def withheld_neighbours(
+    told: Told, count: FloatArray, sums: Sums, cheap: Sequence[Sequence[int]] = ()
+) -> BoolArray:
     """Which sets are withheld beside small ones; `count` has their exact events, others and people.
 
     Everybody, who are the first set, are always shown.
 
     Where bounds leave too few values, the cheapest set is withheld in each sum that they come from, until
-    enough are left: parts and sums that are `cheap` before others, fewer people before more, and large groups
-    only if nothing else will do. Then those that are not needed are shown again, the dearest first.
+    enough are left: first sets that are `cheap`, in their order, then parts, then sums, fewer people before
+    more, and large groups only if nothing else will do. Then those that are not needed are shown again, the
+    dearest first.
     """
     n = count.shape[1]
     rest, net = Net.of(sums).with_rests(count)
@@ -85,8 +88,10 @@ def withheld_neighbours(told: Told, count: FloatArray, sums: Sums, cheap: Sequen
     hidden, owner, net = np.flatnonzero(small), np.tile(np.arange(size), 3), net.of_counts(size)
     can_be[1:n] = told.people[1:] > 0
     shown, unknown = (told.bounds(some[:n], n_rests) for some in (withheld, can_be))
-    dear = np.isin(np.arange(size), np.setdiff1d([total for total, _ in sums], cheap))
-    large = dear & (exact[PEOPLE] >= LARGE)
+    dear = np.isin(np.arange(size), [total for total, _ in sums]).astype(np.int64)
+    for tier, some in enumerate(cheap):
+        dear[list(some)] = tier - len(cheap)
+    large = (dear > 0) & (exact[PEOPLE] >= LARGE)
     order = np.lexsort((exact[PEOPLE], dear))
     price = np.where((shown != unknown).any(axis=0), np.argsort(order)[owner], size)
 

@@ -59,11 +59,16 @@ class ShownCounts(Told):
 
     @classmethod
     def of(
-        cls, headcount: Headcount, rule: Rule, sums: Sums = (), values: Values = (), cheap: Sequence[int] = ()
+        cls,
+        headcount: Headcount,
+        rule: Rule,
+        sums: Sums = (),
+        values: Values = (),
+        cheap: Sequence[Sequence[int]] = (),
     ) -> ShownCounts:
         """Move, compare and withhold; `values` are the scores of sets in which many have the same one.
 
-        Sums that are `cheap` are withheld before other sums.
+        Sets that are `cheap` are withheld before others, the first of them first.
         """
         count = np.rint(np.array([*headcount.people, headcount.people.sum(axis=0)]))
         small, few = rule.small(headcount.different), count[:2] < rule.fewest
@@ -162,14 +167,14 @@ class ShownCounts(Told):
 class Sets:
     """Sets of people one after the other, and sums of them, from which shown counts are made.
 
-    Sums that are `cheap` are withheld before other sums.
+    Sets that are `cheap` are withheld before others: thresholds, then cells.
     """
 
     def __init__(self) -> None:
         self.headcounts: list[Headcount] = []
         self.values: list[tuple[int, ScoreValues]] = []
         self.sums: list[tuple[int, Sequence[int]]] = []
-        self.cheap: list[int] = []
+        self.cheap: tuple[list[int], list[int]] = ([], [])
 
     def add(self, headcount: Headcount, scores: Sequence[ScoreValues | None] | None = None) -> IntArray:
         """Add sets, with their scores if many people have the same one; returns their places."""
@@ -196,7 +201,8 @@ class Sets:
         for total, parts in sums_of_groups(counts.groups):
             for kind in (cells, upwards):
                 self.add_sums(kind[total], kind[parts])
-        self.cheap += above.ravel().tolist()
+        for own, places in zip(self.cheap, (above, cells)):
+            own.extend(places.ravel().tolist())
         return np.concatenate([cells, above], axis=1)
 
     def shown(self, rule: Rule) -> ShownCounts:

@@ -101,8 +101,7 @@ def _names_columns(first: Any, settings: Mapping[str, Any]) -> bool:
     score, outcome = settings.get("score", settings.get("scores")), settings.get("outcome")
     several = isinstance(score, (list, tuple, Mapping)) and all(isinstance(name, str) for name in score)
     if isinstance(outcome, str) and not is_frame(first):
-        problem = f"a data frame must come first if columns are named; got {type(first).__name__}"
-        raise InputError(problem, argument="frame")
+        raise refused("frame first", kind=type(first).__name__)
     return (several or isinstance(score, str) or isinstance(outcome, str)) and is_frame(first)
 
 

@@ -252,8 +252,7 @@ def attribute_columns(sensitive_features: Any, wanted: Sequence[str] | None = No
     if isinstance(given, Mapping):
         named = {str(name): column for name, column in given.items()}
         if len(named) < len(given):
-            problem = f"{FEATURES} has several columns with the same name"
-            raise InputError(problem, argument=FEATURES, next_step="Rename them")
+            raise refused("names twice")
         require(list(named), wanted or ())
         return {name: _column(named[name]) for name in (named if wanted is None else wanted)}
     if not isinstance(given, (pa.Array, pa.ChunkedArray, list, tuple, np.ndarray)):
@@ -262,13 +261,11 @@ def attribute_columns(sensitive_features: Any, wanted: Sequence[str] | None = No
     if isinstance(given, (list, tuple, np.ndarray)):
         array = given if isinstance(given, np.ndarray) else np.array(given, dtype=object)
         if array.ndim not in (1, 2):
-            problem = f"{FEATURES} must have one or two dimensions; it has {array.ndim}"
-            raise InputError(problem, argument=FEATURES)
+            raise refused("dimensions", n=array.ndim)
         unnamed = [array] if array.ndim == 1 else list(array.T)
     names = [f"sensitive_feature_{i}" for i in range(len(unnamed))] if wanted is None else wanted
     if len(names) != len(unnamed):
-        problem = f"{FEATURES} must have the {len(names)} columns {list(names)}; got {len(unnamed)}"
-        raise InputError(problem, argument=FEATURES)
+        raise refused("other width", n=len(names), names=list(names), got=len(unnamed))
     return {name: _column(column) for name, column in zip(names, unnamed)}
 
 

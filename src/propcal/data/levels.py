@@ -123,8 +123,7 @@ def decoded(value: bytes) -> str:
     try:
         return value.decode()
     except UnicodeDecodeError:
-        step = "make a column of text from it"
-        raise InputError("an attribute holds bytes that are not UTF-8 text", next_step=step) from None
+        raise refused("bytes not text") from None
 
 
 def is_number(value: Any) -> bool:
@@ -190,8 +189,7 @@ def _lookup(keys: list[Level], places: dict[Level, int], *, absent: int) -> Any:
 def refuse_dates(name: str, *, temporal: bool) -> None:
     """Dates and times are no groups."""
     if temporal:
-        step = "make a column of periods from it, such as the year"
-        raise InputError(f"attribute {name!r} holds {DATES}", argument=name, next_step=step)
+        raise refused("dates as groups", name=name, dates=DATES)
 
 
 def numbers_beside_limits(keys: Collection[str]) -> int:

@@ -16,7 +16,6 @@ from propcal.core.patterns import Patterns, combinations_present
 from propcal.data.checks import INVALID, SWAPPED, check_lengths, check_scores
 from propcal.data.derive import attribute_values
 from propcal.data.frames import (
-    FEATURES,
     Columns,
     attribute_columns,
     floats,
@@ -25,7 +24,7 @@ from propcal.data.frames import (
     refuse_names,
 )
 from propcal.data.levels import distinct, encode_known
-from propcal.errors import Column, InputError
+from propcal.errors import Column, InputError, refused
 
 
 def scoring_rows(
@@ -54,8 +53,7 @@ def rows_to_score(
     known, points, reads = correction.patterns, correction.points, list(correction.reads)
     if reads:
         if people is None:
-            problem = f"{FEATURES} is needed: this correction reads {reads}"
-            raise InputError(problem, argument=FEATURES)
+            raise refused("features needed", reads=reads)
         plain = plain_columns(people, reads)
         columns = attribute_columns(people, reads) if plain is None else plain
     sizes = {f"attribute {a!r}": len(column) for a, column in columns.items()}

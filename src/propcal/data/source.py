@@ -53,24 +53,20 @@ class NamedColumns:
         for argument in ("score", "outcome", "weight", "cluster", "site"):
             name = getattr(self, argument)
             if not (isinstance(name, str) or (name is None and argument in ("weight", "cluster", "site"))):
-                problem = f"{argument} must be the name of a column; got {type(name).__name__}"
-                raise InputError(problem, argument=argument)
+                raise refused("not a column name", argument=argument, of="", kind=type(name).__name__)
         if self.site is not None and SITE not in self.beside:
             object.__setattr__(self, "beside", {**self.beside, SITE: self.site})
         wanted = wanted_columns(self.words)
         if wanted is None:
-            problem = Argument("groups") + ": name the columns that are groups"
-            raise InputError(problem, next_step='Groups(columns=["race", ...])', between=", ")
+            raise refused("groups not named")
         # a score that is its own outcome is always right, and a group made of the outcome always wrong
         if self.score == self.outcome:
-            problem = f"column {self.score!r} is named as the score and as the outcome"
-            raise InputError(problem, argument="score")
+            raise refused("score is outcome", name=self.score)
         for argument in ("score", "outcome"):
             if self.site == getattr(self, argument):
                 raise InputError(f"column {self.site!r} is the {argument}, not the site", argument="site")
         if self.outcome in wanted:
-            problem = f"column {self.outcome!r} is the outcome and cannot define groups as well"
-            raise InputError(problem, argument="outcome")
+            raise refused("outcome in groups", name=self.outcome)
 
     @cached_property
     def words(self) -> Groups:

@@ -61,8 +61,7 @@ def _checked_names(roles: Mapping[str, Any], features: Any, protect: Sequence[st
     """The names of features and protected columns of `data`."""
     for name, value in roles.items():
         if not isinstance(value, str):
-            problem = f"{name} must be the name of a column of data; got {type(value).__name__}"
-            raise InputError(problem, argument=name)
+            raise refused("not a column name", argument=name, of=" of data", kind=type(value).__name__)
     if isinstance(features, str) or not _names(features):
         raise InputError(Argument("features") + " must be a list of names of columns of data")
     for argument, names in (("features", features), ("protect", protect)):

@@ -88,8 +88,7 @@ class ParquetFile:
         try:
             self.file = pq.ParquetFile(path)
         except (pa.ArrowException, OSError, ValueError) as error:
-            problem = f"{path} is not a complete Parquet file. Is it cut off?"
-            raise FileFormatError(problem, next_step="Copy it again", between=" ") from error
+            raise refused("cut off", FileFormatError, path=path) from error
         self.schema = self.file.schema_arrow
         self.names = list(self.schema.names)
 
@@ -144,8 +143,7 @@ class CsvFile:
         if not names:
             raise FileFormatError(f"{problem} is empty and must name the columns")
         if len(names) > MOST_COLUMNS:
-            problem = f"{self.path} has {len(names):,} columns; at most {MOST_COLUMNS:,} are read"
-            raise FileFormatError(problem, next_step="Save those that you need")
+            raise refused("many columns", FileFormatError, path=self.path, n=len(names), most=MOST_COLUMNS)
         return delimiter, names
 
     @staticmethod
@@ -231,8 +229,7 @@ def _first_sheet(path: Path) -> list[list[str]]:
         title, others = sheets[0].title, len(sheets) - 1
         book.close()
     except Exception:  # openpyxl raises errors of many kinds, and some quote cells
-        problem = f"{path} cannot be read as an Excel workbook"
-        raise FileFormatError(problem, next_step="save the table in it as CSV") from None
+        raise refused("no workbook", FileFormatError, path=path) from None
     if others:
         there = "there is 1 more" if others == 1 else f"there are {others} more"
         message = Message(f"{path}: only the first sheet, {title!r}, is read; {there}")

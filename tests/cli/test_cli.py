@@ -109,6 +109,7 @@ def test_help_and_version(shown):
     assert code == 0
     assert "demo" in said
     assert "Example" in shown("demo", "--help")[1]
+    assert "<bool>" not in said + shown("paper", "--help")[1]
     assert shown("--version") == (0, f"propcal {__version__}\n", "")
 
 

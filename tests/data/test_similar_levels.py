@@ -48,6 +48,19 @@ def test_levels_that_differ_in_case_or_spaces_are_counted_once(door):
     )
 
 
+@pytest.mark.parametrize("door", DOORS)
+def test_a_level_without_letters_or_digits_may_mean_missing(door):
+    frame = people()
+    frame.loc[[0, 2], "race"] = "?"
+    hint = r'race: 2 of 1,000 values are "\?"\. They form a group; if that means missing, .* na="\?"'
+    with pytest.warns(UserWarning, match=hint):
+        reduced(frame, door)
+    frame["race"] = np.where(frame.index % 2, "+", "-")  # results of a test, not codes
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        reduced(frame, door)
+
+
 def test_an_audit_and_a_fit_warn_too():
     frame = people()
     frame.loc[0, "race"] = "white"

@@ -22,7 +22,7 @@ from propcal.cli.demo import demo
 from propcal.cli.discover import discover
 from propcal.cli.log import listen, logged, say
 from propcal.cli.monitor import monitor
-from propcal.cli.options import add_command, as_flag
+from propcal.cli.options import Commands, add_command, as_flag
 from propcal.cli.paper import app as paper
 from propcal.errors import InputError, PropcalError, TooManyUnseenError
 from propcal.files.transaction import forget_written, written
@@ -44,6 +44,7 @@ LONGEST_WORD = 500  # longer words of an error, such as a number of 5,000 digits
 
 app = typer.Typer(
     name="propcal",
+    cls=Commands,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

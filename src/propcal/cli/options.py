@@ -11,7 +11,7 @@ from shlex import quote
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 from propcal.cli.log import HOW
 from propcal.cli.texts import READ, READ_ALL, read_config, written
@@ -65,17 +65,29 @@ class Without(Only):
         return name not in self.names
 
 
+def _without_types(parameters: Any) -> Any:
+    """Arguments and options whose help shows what stands for a value in place of its type."""
+    for parameter in parameters:
+        bare = parameter.param_type_name == "argument" or parameter.is_flag
+        shown = "" if bare else parameter.metavar or "N"
+        vars(parameter)["display_type_rich"] = lambda ctx, shown=shown: shown  # noqa: ARG005
+    return parameters
+
+
 class Command(TyperCommand):
-    """A command whose help shows common options only, and what stands for a value in place of its type."""
+    """A command whose help shows common options only."""
 
     def get_params(self, ctx: Any) -> Any:
         """Arguments and options."""
-        found = super().get_params(ctx)
-        for parameter in found:
-            bare = parameter.param_type_name == "argument" or parameter.is_flag  # type: ignore[attr-defined]
-            shown = "" if bare else parameter.metavar or "N"
-            vars(parameter)["display_type_rich"] = lambda ctx, shown=shown: shown  # noqa: ARG005
-        return found
+        return _without_types(super().get_params(ctx))
+
+
+class Commands(TyperGroup):
+    """Several commands, and options of all of them."""
+
+    def get_params(self, ctx: Any) -> Any:
+        """Options."""
+        return _without_types(super().get_params(ctx))
 
 
 def _help_all(ctx: typer.Context, wanted: bool) -> None:

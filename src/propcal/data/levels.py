@@ -24,7 +24,7 @@ import numpy as np
 
 from propcal.core.groups.recipes import ColumnTest, Where, is_numeric, tests_of
 from propcal.core.patterns import BESIDE, CLUSTER, KEY, Level, Patterns, level_places, sort_levels
-from propcal.errors import Argument, InputError, Message, refused
+from propcal.errors import Argument, InputError, Message, Text, refused
 from propcal.extras import Later
 
 pa: Any = Later("pyarrow")
@@ -254,6 +254,14 @@ def warn_of_similar_levels(patterns: Patterns, people: Any) -> None:
             continue
         own = patterns.levels[a]
         counts = np.bincount(patterns.table[:, a], weights=people, minlength=len(own)).astype(np.int64)
+        signs = [place for place, level in enumerate(own) if level and not any(map(str.isalnum, level))]
+        if len(signs) == 1:  # two of them may be + and -
+            sign, n = own[signs[0]], int(counts[signs[0]])
+            are, they = ("is", "It forms") if n == 1 else ("are", "They form")
+            step = f"{they} a group; if that means missing, leave the value empty, or use " + Argument(
+                "na", sign
+            )
+            _warn(name, f'{n:,} of {int(counts.sum()):,} values {are} "{sign}"', step)
         spaced = [place for place, level in enumerate(own) if level is not None and level != level.strip()]
         places: dict[str, list[int]] = {}
         for place, level in enumerate(own):
@@ -273,7 +281,7 @@ def warn_of_similar_levels(patterns: Patterns, people: Any) -> None:
             _warn(name, f'{few} {what} ("{own[spaced[0]]}")', step)
 
 
-def _warn(name: str, problem: str, step: str) -> None:
+def _warn(name: str, problem: str, step: str | Text) -> None:
     message = Message(f"{name}: {problem}", argument=name, next_step=step)
     warnings.warn(message, UserWarning, stacklevel=5)
 

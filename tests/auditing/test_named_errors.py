@@ -327,6 +327,23 @@ def test_an_alert_of_0_or_1_is_told_by_its_two_values(people):
     assert "too high at predicted risks of exactly 100 %" in a.verdict.text
 
 
+def test_scores_of_exactly_1_are_not_told_beside_a_range_that_they_are_in(people):
+    score = np.where(people.risk > 0.7, 1.0, np.clip(1.4 * people.risk, 0, 0.98))
+    y = (people.draw < people.risk).astype(int)
+    (shape,) = [c for c in audit(y, score, n_draws=100).verdict.claims if c.kind == "shape"]
+    assert [(region.high, region.direction) for region in shape.where].count((1.0, "too high")) == 1
+    assert shape.where[-1].low < 1
+
+
+def test_too_few_events_are_told_before_what_was_not_found():
+    rng = np.random.default_rng(3)
+    risk = rng.beta(1, 400, 6000)
+    a = audit((rng.random(6000) < risk).astype(int), risk, n_draws=100)
+    assert a.verdict.conclusion == "not enough data"
+    assert a.verdict.sentences[0] == "There are not enough data to judge the score."
+    assert a.verdict.sentences[1].startswith("Overall, no miscalibration was found among 6,000 people: ")
+
+
 def test_an_alert_of_two_risks_is_told_by_these_and_its_clearest_cell_is_not_lost():
     rng = np.random.default_rng(9)
     rng.normal(size=6000)

@@ -44,7 +44,10 @@ def error_regions(atoms: Atoms, *, curve: bool) -> tuple[Region, ...]:
     Atoms have variances that allow for repeat visits.
     """
     low, high = certain_regions(atoms)
-    return (*low, *(_curve_regions(atoms) if curve else ()), *high)
+    inner = _curve_regions(atoms) if curve else []
+    ends = {(end, region.direction) for region in inner for end in (region.low, region.high)}
+    low, high = ([one for one in some if (one.low, one.direction) not in ends] for some in (low, high))
+    return (*low, *inner, *high)
 
 
 def _curve_regions(atoms: Atoms) -> list[Region]:

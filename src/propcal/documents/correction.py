@@ -240,9 +240,11 @@ def correction_blocks(correction: Correction) -> list[Block]:
     keys = [correction.patterns.key(pattern) for pattern in range(len(correction.patterns))]
     levels = [", ".join(name or "not recorded" for name in key) or "everybody" for key in keys]
     called = {each.patterns[0]: each.called(levels) for each in most}
-    shows = f"the {len(most)} of {plural(len(levels), 'combination')} of levels"
+    shows = f"the {len(most)} of {plural(len(levels), 'combination')} of levels that it changes most"
+    if len(most) == len(levels):
+        shows = f"all {len(most)} combinations of levels" if len(most) > 1 else "what it does"
     used = attribute_sentences(attribute_effects(correction))
-    told = [f"The correction reads {reads}.", *used, f"The picture shows {shows} that it changes most."]
+    told = [f"The correction reads {reads}.", *used, f"The picture shows {shows}."]
     patterns = [Column(str(i), name, "decimal", 3) for i, name in enumerate(called.values())]
     rows = [
         {"score": SCORES[at]} | {str(i): each.corrected[at] for i, each in enumerate(most)}

@@ -94,8 +94,11 @@ def _right_to_within(groups: pd.DataFrame) -> list[str]:
     """How large an error is excluded over the whole time: for all people, and where the data say least."""
     ends = zip(groups["label"], groups["ratio_low"], groups["ratio_high"])
     limits = [(max(high - 1, 1 - low), label) for label, low, high in ends if known(high)]
-    both = [limits[0], max(limits, key=lambda limit: limit[0])] if limits else []
-    return list(dict.fromkeys(f"to within {at_most(error)} for {label}" for error, label in both))
+    if not limits:
+        return []
+    (overall, everybody), (most, group) = limits[0], max(limits, key=lambda limit: limit[0])
+    least = [f"{at_most(most)} ({group})"] if group != everybody else []
+    return [f"{at_most(overall)} for {everybody}", *least]
 
 
 def recalibration_sentence(found: Recalibration) -> str:

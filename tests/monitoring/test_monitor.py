@@ -68,8 +68,8 @@ def test_a_perfect_score_raises_no_alarm():
     assert (course.conclusion, course.alarms) == ("no alarm", ())
     assert "No alarm from 2024-01 to 2025-02 (16,800 people)" in course.sentences[0]
     assert re.search(
-        r"right on average to within \d+ % for All people, and for each group that can be judged to within at "
-        r"most \d+ % \([^()]+\)\.",
+        r"right on average to within \d+ % for All people, and for each group that can be judged to within "
+        r"at most \d+ % \([^()]+\)\.",
         course.sentences[1],
     )
 

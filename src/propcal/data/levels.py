@@ -259,8 +259,8 @@ def warn_of_similar_levels(patterns: Patterns, people: Any) -> None:
             sign, n = own[signs[0]], int(counts[signs[0]])
             are, they = ("is", "It forms") if n == 1 else ("are", "They form")
             code = Argument("na", sign, written=f"na=[{sign!r}]")
-            step = f"{they} a group; if that means missing, leave the value empty, or read files with " + code
-            _warn(name, f'{n:,} of {int(counts.sum()):,} values {are} "{sign}"', step)
+            hint = f"{they} a group; if that means missing, leave the value empty, or read files with " + code
+            _warn(name, f'{n:,} of {int(counts.sum()):,} values {are} "{sign}"', hint)
         spaced = [place for place, level in enumerate(own) if level is not None and level != level.strip()]
         places: dict[str, list[int]] = {}
         for place, level in enumerate(own):

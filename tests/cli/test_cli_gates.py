@@ -195,7 +195,7 @@ def test_a_miscalibrated_score_fails_though_it_is_within_a_share(run):
     out, err = run(*command, *fail_on("verdict"), code=1)
     assert "Verdict: Shown to be within 20 %, but miscalibrated" in out
     assert "1 subgroup is too small to test." in " ".join(out.split())
-    assert "verdict: the score is miscalibrated" in err
+    assert "verdict: the verdict is: miscalibrated" in err
     run(*command, *fail_on("within 20%"))
 
 

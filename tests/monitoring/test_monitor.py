@@ -404,7 +404,9 @@ def test_the_error_that_is_excluded_shrinks_with_more_people():
         monitor = Monitor(**ROLES)
         monitor.add(visits(6, per_month=n))
         course = monitor.course()
-        found = re.search(r"to within (\d+) % for All people and to within (\d+) % for", course.sentences[1])
+        found = re.search(
+            r"to within (\d+) % for All people, and for each .* at most (\d+) % \(", course.sentences[1]
+        )
         sizes.append([int(size) for size in found.groups()])
         row = course.groups.iloc[0]
         whole = course.periods[course.periods.group == "everybody"]

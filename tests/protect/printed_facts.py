@@ -22,6 +22,7 @@ def clean(text):
     """The same text for the same number: a dash for none, signs in the place of words."""
     text = unescape(str(text)).replace("\u00a0", " ").translate(SIGNS).strip(" ▲▼")
     text = re.sub(r"^[Aa]bout | \+$", "", text)  # a plus after a finding refers to a remark
+    text = re.sub(r"^\((too (?:high|low))\)$", r"\1", text)  # brackets: the verdict does not name it
     for word, sign in (("[Ff]ewer than|below", "<"), ("[Mm]ore than|above", ">"), ("at least", "≥")):
         text = re.sub(f"^(?:{word}) ", f"{sign} ", text)
     return text or "-"

@@ -209,7 +209,12 @@ def _decide(gate: Gate, options: Gates, audit: Any, shown: Any, unseen: float, o
         failed = conclusion.startswith((finding.MISCALIBRATED, finding.NOT_SHOWN))
         unknown = "" if failed or conclusion.startswith((finding.NONE_FOUND, finding.SHOWN)) else why
         if gate.name == "verdict" and audit.verdict.errors:
-            value, why, failed, unknown = finding.MISCALIBRATED, "the score is miscalibrated", True, ""
+            value, why, failed, unknown = (
+                finding.MISCALIBRATED,
+                f"the verdict is: {finding.MISCALIBRATED}",
+                True,
+                "",
+            )
         if off and not failed and gate.name == "verdict":
             value, why, failed, unknown = finding.MISCALIBRATED, off, True, ""
     elif gate.name == "same-people":

@@ -31,6 +31,7 @@ pa: Any = Later("pyarrow")
 DATES = "dates or times"
 RECORDS = "sensitive_features holds lists or records; a group is one value for each person"
 TRUTHS = ("true", "false")
+MISSING_SIGNS = set("?-–—._*#/")  # a level of nothing else may mean missing
 LIMIT = r"(<|>|<=|>=|≤|≥)\s*[0-9]+([.][0-9]*)?|[0-9]+([.][0-9]*)?\s*[+]"  # > 89, or 90+: not a number
 DECIMAL = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]*)?")
 MAX_LEVELS = 200
@@ -254,7 +255,7 @@ def warn_of_similar_levels(patterns: Patterns, people: Any) -> None:
             continue
         own = patterns.levels[a]
         counts = np.bincount(patterns.table[:, a], weights=people, minlength=len(own)).astype(np.int64)
-        signs = [place for place, level in enumerate(own) if level and not any(map(str.isalnum, level))]
+        signs = [place for place, level in enumerate(own) if level and not set(level) - MISSING_SIGNS]
         if len(signs) == 1:  # two of them may be + and -
             sign, n = own[signs[0]], int(counts[signs[0]])
             are, they = ("is", "It forms") if n == 1 else ("are", "They form")

@@ -8,8 +8,9 @@ from scipy.special import expit, logit
 from scipy.stats import norm
 
 from propcal import Atoms, audit
-from propcal.auditing.audit_claims import certain_regions
+from propcal.auditing.audit_claims import _where_scores_are, certain_regions
 from propcal.auditing.audit_tables import detectable
+from propcal.auditing.claims import Region
 from propcal.auditing.hypothesis_tests import events_p_value, slope_test
 from propcal.auditing.intervals import accepted_range, possible_truths
 from propcal.auditing.loss_intervals import DEBIASED_COLUMNS
@@ -139,3 +140,12 @@ def test_what_a_named_error_leaves_is_counted_under_the_score_without_it():
     reach = norm.ppf(0.975) * np.sqrt(216 + 48 - 216**2 / 240)
     assert ward["left_over"] == pytest.approx(422 / 420, rel=1e-6)
     assert ward["left_over_high"] == pytest.approx((422 + reach) / 420, rel=1e-6)
+
+
+def test_a_region_in_which_nobody_scores_is_told_as_it_is():
+    atoms = Atoms.from_frame(
+        pd.DataFrame({"risk": [0.1, 0.6] * 100, "y": [0, 1] * 100}), score="risk", outcome="y"
+    )
+    between, around = Region(0.3, 0.5, "too low"), Region(0.3, 0.9, "too low")
+    assert _where_scores_are(between, atoms) == [between]
+    assert [round(one.low, 6) for one in _where_scores_are(around, atoms)] == [0.6]

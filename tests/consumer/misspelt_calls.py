@@ -13,7 +13,7 @@ def misspelt(frame: pd.DataFrame, correction: Correction) -> None:
     PMCBoost(missing="levels")  # type: ignore[arg-type]
     Groups(missing="levels")  # type: ignore[arg-type]
     Atoms.from_frame(frame, score="risk", outcome="died", weight_kind="surveys")  # type: ignore[arg-type]
-    correction.apply(frame.risk, unseen="kep")  # type: ignore[arg-type]
+    correction.apply(frame.risk, unseen="kep")  # type: ignore[call-overload]
     audit(frame.died, frame.risk, weight_kind="surveys")  # type: ignore[call-overload]
     audit(frame, score="risk", outcome="died", missing="levels")  # type: ignore[call-overload]
     discover(frame.died, frame.risk, features=frame, weight_kind="surveys")  # type: ignore[call-overload]

@@ -268,10 +268,11 @@ def of_tables(p, tables):
             elif any(re.fullmatch(r"[\d.]+-[\d.]+ %", head) for head in line):
                 for bin_, cell in line.items():
                     text, _, told = cell.partition("|")
-                    mark = r"((?:below |above )?[-+]?\d+)(?: \*)?$"
+                    mark = r"((?:below |above )?[-+]?[\d.]+)(?: \*)?$"
                     gap = re.search(r"gap (.*) percentage", told) or re.search(mark, text)
                     if gap:
-                        yield f"{whom} at {bin_}", "gap", gap[1]
+                        if "." not in gap[1]:  # a gap below 1 point that was found
+                            yield f"{whom} at {bin_}", "gap", gap[1]
                         side = "too high" if "-" in text else "too low"
                         sign = side if text.endswith("*") else "could be chance"
                         yield f"{whom} at {bin_}", "finding", told.split(",")[0].strip() or sign

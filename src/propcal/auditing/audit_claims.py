@@ -82,7 +82,7 @@ def _where_scores_are(region: Region, atoms: Atoms) -> list[Region]:
     inside = (atoms.score > region.low * UNIT) & (atoms.score < region.high * UNIT)
     scores, index = np.unique(atoms.score[inside], return_inverse=True)
     people = np.bincount(index, weights=atoms.people[inside])
-    if len(scores) > MOST_SINGLE or people.min(initial=np.inf) < FEWEST_ALIKE:
+    if not 0 < len(scores) <= MOST_SINGLE or people.min() < FEWEST_ALIKE:
         return [region]
     return [replace(region, low=score / UNIT, high=score / UNIT) for score in scores.tolist()]
 

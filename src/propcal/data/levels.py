@@ -255,8 +255,8 @@ def warn_of_similar_levels(patterns: Patterns, people: Any) -> None:
             continue
         own = patterns.levels[a]
         counts = np.bincount(patterns.table[:, a], weights=people, minlength=len(own)).astype(np.int64)
-        signs = [place for place, level in enumerate(own) if level and not set(level) - MISSING_SIGNS]
-        if len(signs) == 1:  # two of them may be + and -
+        signs = [place for place, level in enumerate(own) if level and not any(map(str.isalnum, level))]
+        if len(signs) == 1 and not set(own[signs[0]] or "") - MISSING_SIGNS:  # two of them may be + and -
             sign, n = own[signs[0]], int(counts[signs[0]])
             are, they = ("is", "It forms") if n == 1 else ("are", "They form")
             code = Argument("na", sign, written=f"na=[{sign!r}]")

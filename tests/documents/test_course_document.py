@@ -61,7 +61,7 @@ def test_next_steps_name_every_group_of_the_verdict(course):
     other = {"since": "", "label": "Asian, F"}
     both = replace(course, claims=(replace(claim, since="", label="Black"), replace(claim, **other)))
     assert next_steps(both)[0] == (
-        "For Black and for Asian, F the data do not show when the error began; it may have been there from "
+        "For Black and for Asian, F, the data do not show when the error began; it may have been there from "
         "the start."
     )
     dated = replace(claim, since="2024-04", label="B")

@@ -10,6 +10,7 @@ from rich.console import Console
 import propcal
 from propcal.auditing.audit_claims import clearest_cells
 from propcal.documents.audit import audit_document
+from propcal.documents.blocks import Column, Document, Table
 from propcal.documents.comparison import comparison_document
 from propcal.plain_text import plain
 from propcal.render.text import text as in_text
@@ -44,6 +45,19 @@ def test_long_names_of_groups_fold(audit):
     assert max(map(len, text.splitlines())) <= 80
     assert "…" not in text
     assert "marital" in text
+
+
+def test_no_line_of_a_table_ends_within_a_word():
+    rows = [
+        {"group": "Black/African American, F", "finding": "O/E 1.03 without the error of Hispanic/Latino and F"},
+        {"group": "Hispanic/Latino", "finding": "named"},
+    ]
+    columns = [Column("group", "group", "text"), Column("finding", "finding", "text")]
+    words = {word for row in rows for text in row.values() for word in text.split()}
+    for width in range(35, 90):
+        lines = shown(in_text(Document("", "", [Table("t", "", columns, rows)])), width).splitlines()
+        assert max(map(len, lines)) <= width
+        assert {word for line in lines for word in line.split()} - {"group", "finding"} == words
 
 
 def test_names_of_groups_are_no_markup_and_cannot_steer_the_terminal(audit):

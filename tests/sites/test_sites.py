@@ -121,7 +121,8 @@ def test_pages_json_and_text(found):
     assert "<b>" not in page
     assert "<script" not in page
     assert all(
-        text in page for text in ("Funnel", "New site (95 % prediction)", "Does a correction transfer?")
+        text in page
+        for text in ("Funnel", "New site (95 % prediction)", "Does a correction transfer?", "What to do next")
     )
     assert '<section id="verdict" class="verdict wrong"' in page
     ids = re.findall(r' id="([^"]+)"', page)

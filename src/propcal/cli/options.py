@@ -219,6 +219,7 @@ def add_command(app: typer.Typer, command: Callable[..., Any]) -> None:
     text = inspect.cleandoc(command.__doc__ or "").partition("\n\nParameters\n")[0]
     about, _, examples = text.partition("\n\nFor example:\n\n")
     first, _, others = examples.partition("\n\n")
+    about = "\n\n".join(" ".join(part.split()) for part in about.split("\n\n"))
     parts = [f"Example: {' '.join(first.split())}", about, f"More examples:\n\n{others}" if others else ""]
     whole = "\n\n".join(filter(None, parts))
     app.command(cls=Command, help=whole, short_help=text.split("\n")[0], epilog=HOW)(call)

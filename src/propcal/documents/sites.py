@@ -12,6 +12,7 @@ from propcal.auditing.names import CHANCE, HEADLINES, NONE_FOUND, NOT_ENOUGH, TO
 from propcal.documents.blocks import (
     RATIO,
     At,
+    Beside,
     Block,
     Document,
     Items,
@@ -57,7 +58,11 @@ def sites_document(found: Sites, title: str | None = None) -> Document:
         brand="Comparison of sites",
         title=title or names.title or names.score or f"Risk score at {len(found.sites)} sites",
         about=named_texts(Score=names.score, Outcome=names.outcome, Source=names.source, Period=names.period),
-        blocks=[_verdict(found, SUBGROUPS), Section("sites", "Measures of each site", _measures(found))],
+        blocks=[
+            _verdict(found, SUBGROUPS),
+            Section("next", "What to do next", [_next_steps(found)], places=At.PAGE),
+            Section("sites", "Measures of each site", _measures(found)),
+        ],
     )
 
 
@@ -74,15 +79,19 @@ def _verdict(found: Sites, untested: str = "") -> Verdict:
     return Verdict(tone, found.headline, sentences, subject="Sites", explanation=DEFINITION)
 
 
+def _next_steps(found: Sites) -> Items:
+    return Items("", sentences("sites", "next_steps", found))
+
+
 def _measures(found: Sites) -> list[Block]:
     shown = [
         name
         for name in SCALES
         if name != "intercept" and np.isfinite(without_limits(found.sites[name])).any()
     ]
-    blocks: list[Block] = [_forest(found, name) for name in shown]
-    blocks += [*_funnel(found), _table(found), *_summary(found), *_travel(found)]
-    return [*blocks, Items("Notes", found.notes)]
+    pictures: list[Block] = [*(_forest(found, name) for name in shown), *_funnel(found)]
+    pairs = [Beside(pictures[i : i + 2], even=True) for i in range(0, len(pictures), 2)]
+    return [*pairs, _table(found), *_summary(found), *_travel(found), Items("Notes", found.notes)]
 
 
 def _table(found: Sites) -> Table:

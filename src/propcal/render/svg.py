@@ -18,6 +18,7 @@ from propcal.numbers import Limit, known
 
 Numbers = Sequence[float] | FloatArray
 LEFT, TOP, RIGHT, BOTTOM = 44, 12, 8, 42  # margins of a plot
+LETTER, LINE = 6.2, 12  # room of a letter and of a line of names, in pixels
 ENDS = ("low", "high")
 BAR_WIDTH, BAR_MARGIN = 200, 10  # of a row of a forest
 
@@ -83,9 +84,27 @@ def _path(mark: Mark, x: Scale, y: Scale) -> Path:
     if mark.kind == "bars":
         return Path(mark.look, "".join(map(bar, xs, x(mark.high), np.full(len(ys), y.start), ys)))
     if mark.kind == "points":
-        names = [(f"{a:.1f}", f"{b:.1f}", name) for a, b, name in zip(xs, ys, mark.names)]
-        return Path(mark.look, "".join(map(ring, xs, ys)), names)
+        return Path(mark.look, "".join(map(ring, xs, ys)), _names_beside(xs, ys, mark.names, x.end))
     return Path(mark.look, _line_or_dash(xs, ys))
+
+
+def _names_beside(
+    xs: FloatArray, ys: FloatArray, names: Sequence[str], right: float
+) -> list[tuple[str, str, str]]:
+    """Where names of points begin: to the right, or to the left at the edge, and below what is in their way.
+
+    >>> _names_beside(np.array([10.0, 20.0, 95.0]), np.array([5.0, 5.0, 5.0]), ["A1", "B1", "C1"], 100.0)
+    [('17.0', '21.0', 'A1'), ('27.0', '9.0', 'B1'), ('75.6', '9.0', 'C1')]
+    """
+    taken = [(x - 5, x + 5, y + 4) for x, y in zip(xs, ys)]
+    for i in np.argsort(xs):
+        width = LETTER * len(names[i])
+        start = xs[i] + 7 if xs[i] + 7 + width <= right else xs[i] - 7 - width
+        low = ys[i] + 4
+        while any(a < start + width and start < b and abs(y - low) < LINE for a, b, y in taken):
+            low += LINE
+        taken.append((start, start + width, low))
+    return [(f"{a:.1f}", f"{y:.1f}", names[i]) for (a, _, y), i in zip(taken[len(xs) :], np.argsort(xs))]
 
 
 def _line_or_dash(xs: FloatArray, ys: FloatArray) -> str:

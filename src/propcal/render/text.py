@@ -23,7 +23,8 @@ from propcal.numbers import IN_TEXT, unbroken
 from propcal.plain_text import plain
 from propcal.render.cells import KINDS, cell
 
-NARROW = 16  # letters that a column of words has at least
+NARROW = 16  # letters that a column of words has at least, unless all its texts are shorter
+APART = 2  # spaces between columns
 STYLES = {"wrong": "bold red", "noise": "bold green"}  # by the tone of a verdict
 
 
@@ -91,6 +92,28 @@ def _table(block: Table, place: At) -> Iterable[RenderableType]:
     yield Text()
 
 
+def _widths(columns: Sequence[Sequence[str]], room: int) -> list[int]:
+    """Letters for columns of words, which end lines within short texts, or within words, only if they must.
+
+    >>> _widths([["race Black/African American", "F"], ["too high", "could be chance"]], 34)
+    [19, 15]
+    """
+    whole = [max(map(len, texts)) for texts in columns]
+    least = [max(size for text in texts for size in _least(text, NARROW)) for texts in columns]
+    if sum(least) > room:
+        least = [max(size for text in texts for size in _least(text, 0)) for texts in columns]
+    if sum(least) > room:
+        least = [max(room // len(columns), 1)] * len(columns)
+    lacking = [max(size - some, 0) for size, some in zip(whole, least)]
+    share = min((room - sum(least)) / max(sum(lacking), 1), 1.0)
+    return [some + int(more * share) for some, more in zip(least, lacking)]
+
+
+def _least(text: str, short: int) -> Iterable[int]:
+    """Letters that must stand on one line: those of a short text, or of each word."""
+    return [len(text)] if len(text) <= short else map(len, text.split())
+
+
 @dataclass(frozen=True)
 class _Grid:
     """A table in which words fold and numbers stand to the right; headings fold if they are too wide."""
@@ -100,19 +123,25 @@ class _Grid:
     rows: Sequence[Mapping[str, Any]]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        grid = Grid(box=None, pad_edge=False, padding=(0, 2, 0, 0), title=plain(self.table.title))
+        grid = Grid(box=None, pad_edge=False, padding=(0, APART, 0, 0), title=plain(self.table.title))
         grid.title_style, grid.header_style, grid.title_justify = "bold", "underline", "left"
         lines = [[plain(cell(column, row, IN_TEXT)) for column in self.columns] for row in self.rows]
         headings = [column.heading for column in self.columns]
         longest = [max(map(len, texts), default=0) for texts in zip(*lines)] or [0] * len(headings)
         words = [KINDS[column.kind].words for column in self.columns]
-        sizes = map(max, map(len, headings), longest)
-        needed = sum(2 + (min(NARROW, size) if word else size) for size, word in zip(sizes, words))
-        for heading, n, word in zip(headings, longest, words):
-            folds = needed > options.max_width and not word
-            shown = fill(heading, max([n, *map(len, heading.split())])) if folds else heading
+        sizes = [max(size) for size in zip(map(len, headings), longest)]
+        needed = sum(APART + (min(NARROW, size) if word else size) for size, word in zip(sizes, words))
+        for i in range(len(headings)):
+            if needed > options.max_width and not words[i]:
+                sizes[i] = max(longest[i], *map(len, headings[i].split()))
+                headings[i] = fill(headings[i], sizes[i])
+        room = options.max_width - sum(APART + (0 if word else size) for size, word in zip(sizes, words))
+        whole = [[text for text, word in zip(line, words) if word] for line in [headings, *lines]]
+        widths = iter(_widths(list(zip(*whole)), room + APART))
+        for heading, size, word in zip(headings, sizes, words):
             side: JustifyMethod = "left" if word else "right"
-            grid.add_column(shown, justify=side, overflow="fold", no_wrap=not word)
+            width = next(widths) if word else size
+            grid.add_column(heading, justify=side, overflow="fold", no_wrap=not word, width=width)
         for line in lines:
             grid.add_row(*map(Text, line))
         yield grid

@@ -67,7 +67,7 @@ def test_next_steps_name_every_group_of_the_verdict(course):
     dated = replace(claim, since="2024-04", label="B")
     first, second = next_steps(replace(course, claims=(dated, replace(claim, **other))))[:2]
     assert first.startswith("Find out what changed for B about 2024-04: coding")
-    assert second.startswith("For Asian, F the data do not show")
+    assert second.startswith("For Asian, F, the data do not show")
 
 
 def test_what_is_promised_and_what_recalibrating_does_are_told_with_their_conditions(course):

@@ -49,7 +49,7 @@ def test_long_names_of_groups_fold(audit):
 
 def test_no_line_of_a_table_ends_within_a_word():
     rows = [
-        {"group": "Black/African American, F", "finding": "O/E 1.03 without the error of Hispanic/Latino and F"},
+        {"group": "Black/African American, F", "finding": "O/E 1.03 without the error of White and F"},
         {"group": "Hispanic/Latino", "finding": "named"},
     ]
     columns = [Column("group", "group", "text"), Column("finding", "finding", "text")]

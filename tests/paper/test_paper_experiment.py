@@ -10,7 +10,7 @@ import pytest
 
 from propcal import PMCBoost, pmc_loss
 from propcal.cli import main
-from propcal.cli.paper.run_commands import _run
+from propcal.cli.paper_runs import run_trials
 from propcal.core.correction import maps
 from propcal.errors import InputError
 from propcal.paper.base_models import Features, train
@@ -86,7 +86,7 @@ def test_rows_without_an_id_are_people_of_their_own(stays, tmp_path, capsys):
     said = "'person' is missing in 200 of 2,000 rows: each counts as a person of its own"
     assert cohort.notes == [said]
     what = {"trials": 1, "models": ["LR"], "settings": [Setting(BASE, GROUPS)]}
-    _run(Experiment(tmp_path / "x.sqlite", cohort, **what), jobs=1)
+    run_trials(Experiment(tmp_path / "x.sqlite", cohort, **what), jobs=1)
     assert f"note: {said}" in capsys.readouterr().err
     assert Store(tmp_path / "x.sqlite").trials().loc[0, ["n_train", "n_test"]].sum() == len(stays)
     about = {key: value for key, value in Experiment("y", cohort, **what).about().items() if key != "alone"}

@@ -15,15 +15,14 @@ import typer
 
 from propcal import __version__
 from propcal import interrupts as stopping
+from propcal.cli import paper_results, paper_runs
 from propcal.cli.atoms import atoms, merge
-from propcal.cli.audit import audit, sites
+from propcal.cli.audit import audit, discover, sites
 from propcal.cli.corrections import apply, export, fit, show
 from propcal.cli.demo import demo
-from propcal.cli.discover import discover
-from propcal.cli.log import listen, logged, say
 from propcal.cli.monitor import monitor
 from propcal.cli.options import Commands, add_command, as_flag
-from propcal.cli.paper import app as paper
+from propcal.cli.screen import listen, logged, say
 from propcal.errors import InputError, PropcalError, TooManyUnseenError
 from propcal.files.transaction import forget_written, written
 from propcal.plain_text import plain
@@ -52,9 +51,17 @@ app = typer.Typer(
 )
 
 EVERY = (demo, audit, fit, show, apply, discover, monitor, sites, atoms, merge, export)
-for command in EVERY:
-    add_command(app, command)
-app.add_typer(paper)
+PAPER = (
+    *(paper_results.simulation, paper_results.theory, paper_results.cohort),
+    *(paper_runs.admissions, paper_runs.experiment),
+    *(paper_results.tables, paper_results.figures, paper_results.reproduction, paper_results.benefit),
+    paper_runs.all_,
+)
+paper = typer.Typer(cls=Commands, no_args_is_help=True, rich_markup_mode="rich")
+for into, commands in ((app, EVERY), (paper, PAPER)):
+    for command in commands:
+        add_command(into, command)
+app.add_typer(paper, name="paper", help="Reproduce the paper's tables and figures.")
 
 
 def _version(wanted: bool) -> None:

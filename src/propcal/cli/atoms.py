@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from propcal.cli.log import say
 from propcal.cli.options import CONFIG, FORCE, OFFERED, Files, words
-from propcal.cli.screen import check_file, progress, warnings_as_lines
+from propcal.cli.screen import check_file, progress, say, warnings_as_lines
 from propcal.errors import InputError, refused
 from propcal.options import DATA, OUTPUT, Reading, Roles
 

@@ -12,9 +12,17 @@ import typer
 
 from propcal import options
 from propcal.cli.atoms import groups_of, note_unused_labels, read_people, some_names
-from propcal.cli.log import say
 from propcal.cli.options import CONFIG, FORCE, ROWS, Files, Only, Without, told, words
-from propcal.cli.screen import PAGE_SUPPRESS, PROTECT, check_file, draw, progress, warnings_as_lines, working
+from propcal.cli.screen import (
+    PAGE_SUPPRESS,
+    PROTECT,
+    check_file,
+    draw,
+    progress,
+    say,
+    warnings_as_lines,
+    working,
+)
 from propcal.core import criterion
 from propcal.errors import InputError, TooManyUnseenError, refused
 from propcal.identity import Identity

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from propcal.cli.log import say, voice
+from propcal.cli.screen import say, voice
 from propcal.errors import InputError
 from propcal.options import DATA, METHOD, OUTPUT
 

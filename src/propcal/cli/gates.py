@@ -17,7 +17,7 @@ import typer
 
 from propcal.auditing import names as finding
 from propcal.auditing.names import LOSSES
-from propcal.cli.log import say
+from propcal.cli.screen import say
 from propcal.cli.texts import share, unlike
 from propcal.core.criterion import CRITERIA
 from propcal.errors import InputError

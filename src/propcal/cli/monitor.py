@@ -12,9 +12,8 @@ import typer
 
 from propcal import options
 from propcal.cli.atoms import groups_of
-from propcal.cli.log import say
 from propcal.cli.options import ROWS, Only, Without
-from propcal.cli.screen import Output, check_file, progress, warnings_as_lines, working
+from propcal.cli.screen import Output, check_file, progress, say, warnings_as_lines, working
 from propcal.errors import InputError, refused
 from propcal.identity import Identity
 from propcal.numbers import listed

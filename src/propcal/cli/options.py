@@ -13,7 +13,6 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from propcal.cli.log import HOW
 from propcal.cli.texts import READ, READ_ALL, read_config, written
 from propcal.errors import Argument, Text
 from propcal.options import OUTPUT, Given, Option, descriptions, given_fields
@@ -24,17 +23,17 @@ Files = Annotated[list[Path], typer.Argument(metavar="FILES", help=f"{ROWS}, or 
 Rows = Annotated[list[Path], typer.Argument(metavar="FILES", help=f"{ROWS}. {AS_ONE}")]
 FORCE = OUTPUT.flag("Replace the output file if it exists.")
 CONFIG = OUTPUT.option("FILE", "TOML file with options; options on the command line override it.")
+HOW = "Every command also takes --quiet and --log json: see propcal --help."
 # how the command line writes arguments that messages mention: those of records are added with each command
 FLAGS = {
     "Atoms.save": "propcal atoms writes one",
     "Monitor.save": "propcal monitor writes one",
-    "n_groups": "--groups",
-    "n_data_sets": "--data-sets",
-    "n_people": "--people",
-    **{name: f"--{name}" for name in ("rows", "models", "trials", "setup", "text")},
 }
 # one-word arguments that messages mention by their flag: "--groups must ...", but "alpha must ..."
-DASHED = "baseline binning delay every features groups monotone positive protect timezone"
+DASHED = (
+    "baseline binning delay every features groups models monotone positive protect rows setup text timezone "
+    "trials"
+)
 ADDED_UP = {"fail_on"}  # options of which those of the configuration file and the command line all count
 OFFERED: dict[str, set[str]] = {}  # the flags of each command
 # what --help shows of a command with more than a few options; --help-all shows the others as well
@@ -42,7 +41,7 @@ FEW = 12
 COMMON = (
     "score outcome positive cluster site drop-missing groups cut where within threshold correction travel "
     "method paper alpha share time every delay replace recalibrate features protect depth min-share "
-    "max-groups format output html md metrics suppress fail-on unit label"
+    "max-groups format output html md metrics suppress fail-on unit label trials models setup jobs"
 )
 
 

@@ -1,26 +1,35 @@
-"""Where a result goes: lines and progress on the screen, and files, which are checked beforehand."""
+"""What a command says, and where its result goes: lines, progress, and files that are checked beforehand.
+
+``--quiet`` and ``--log json`` work with every command, wherever they stand, and for wrong use as well: they
+are taken from the command line before a command sees it.
+"""
 
 from __future__ import annotations
 
+import json
+import logging
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 from rich.console import Console
 
-from propcal.cli.log import say, voice
 from propcal.cli.options import CONFIG, FORCE, told
 from propcal.errors import InputError
 from propcal.numbers import listed
 from propcal.options import OUTPUT
+from propcal.plain_text import plain
 
 if TYPE_CHECKING:
     from propcal.documents.blocks import Document
 
+LEVELS = {"note": "warning", "failed": "error"}  # how lines on standard error begin, after "propcal: "
 PAGE_SUPPRESS = 11  # pages are meant to be handed on
 PROTECT = "Protect counts of people below this in all that is printed or written; 0 shows everything."
 ENDINGS = {
@@ -28,9 +37,100 @@ ENDINGS = {
     "--md": ("Markdown", ".md", ".markdown"),
     "--output": ("JSON", ".json"),
 }
-
-
 Reads = Path | list[Path] | None  # a file that a command reads, or files and patterns
+
+
+@dataclass
+class Voice:
+    """How this command talks."""
+
+    quiet: bool = False
+    as_json: bool = False
+    command: str = ""
+
+    @property
+    def may_draw(self) -> bool:
+        """Whether progress may be drawn."""
+        return not (self.quiet or self.as_json)
+
+
+voice = Voice()
+
+
+def say(text: str, *, err: bool = False) -> None:
+    """Print one line, without control characters that a name in it may have."""
+    if not err:
+        if not voice.quiet:
+            typer.echo(plain(text))
+        return
+    line = text.removeprefix("propcal: ")
+    kind, colon, rest = line.partition(": ")
+    level = LEVELS.get(kind, "error") if text != line else "info"
+    if voice.quiet and level != "error":
+        return
+    if voice.as_json:
+        record(level, rest if colon and kind in LEVELS else line)
+    else:
+        typer.echo(plain(text), err=True)
+
+
+def echo(text: str) -> None:
+    """Print lines as they are."""
+    if not voice.quiet:
+        typer.echo(text)
+
+
+def record(level: str, message: str, **more: object) -> None:
+    """Write one line of JSON on standard error."""
+    time = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    about = {"time": time, "level": level, "command": voice.command, "message": plain(message)}
+    with suppress(OSError, ValueError):  # standard error may be closed
+        typer.echo(json.dumps(about | more, ensure_ascii=False), err=True)
+
+
+def listen(arguments: Sequence[str], commands: Sequence[str]) -> list[str]:
+    """Set how this command talks, and return its arguments without ``--quiet`` and ``--log``."""
+    voice.quiet = voice.as_json = False
+    voice.command = next((word for word in arguments if word in commands), "")
+    rest: list[str] = []
+    words = iter(arguments)
+    for word in words:
+        if word == "--":
+            return [*rest, word, *words]
+        if word == "--quiet":
+            voice.quiet = True
+        elif word == "--log" or word.startswith("--log="):
+            form = word.partition("=")[2] or next(words, "")
+            if form not in ("text", "json"):
+                raise InputError(f"--log {form!r} must be text or json")
+            voice.as_json = form == "json"
+        else:
+            rest.append(word)
+    return rest
+
+
+class _Lines(logging.Handler):
+    """Says what the library logs."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Say one line."""
+        say(f"propcal: note: {record.getMessage()}", err=True)
+
+
+def logged(run: Callable[[], int], written: Callable[[], Sequence[Path]]) -> int:
+    """The exit code of a command; in JSON, the last line tells it, and which files were written."""
+    began, logger, lines = perf_counter(), logging.getLogger("propcal"), _Lines()
+    if not voice.may_draw:
+        logger.addHandler(lines)
+    try:
+        code = run()
+    finally:
+        logger.removeHandler(lines)
+    if voice.as_json:
+        more = {"exit_code": code, "seconds": round(perf_counter() - began, 3)}
+        files = [str(path) for path in written()]
+        record("error" if code else "info", "ended", **more, written=files)
+    return code
 
 
 @dataclass(frozen=True)
@@ -121,10 +221,16 @@ class Output:
             say(f"Written: {', '.join(map(str, self.files.values()))}")
 
 
-def draw(shown: Any) -> None:
+def draw(shown: Any, **look: Any) -> None:
     """Print text with colours, as wide as the terminal is."""
     if not voice.quiet:
-        Console(highlight=False).print(shown)
+        Console(highlight=False).print(shown, **look)
+
+
+def terminal() -> Console | None:
+    """Standard error, if it is a terminal on which progress may be drawn."""
+    console = Console(stderr=True)
+    return console if console.is_terminal and voice.may_draw else None
 
 
 def check_file(path: Path | str, *reads: Reads, force: bool) -> None:
@@ -140,8 +246,8 @@ def check_file(path: Path | str, *reads: Reads, force: bool) -> None:
 @contextmanager
 def working(text: str) -> Iterator[Callable[[str], None]]:
     """A status line; yields a function that changes it."""
-    console = Console(stderr=True)
-    if not (console.is_terminal and voice.may_draw):
+    console = terminal()
+    if console is None:
         yield lambda _: None
         return
     with console.status(text) as status:
@@ -156,8 +262,8 @@ def progress(
 
     Without a terminal, there is no such function.
     """
-    console = Console(stderr=True)
-    if not (console.is_terminal and voice.may_draw):
+    console = terminal()
+    if console is None:
         yield None
         return
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn

@@ -1,69 +1,93 @@
-"""``propcal paper admissions`` and ``experiment``: run trials, show progress, and go on after a stop."""
+"""``propcal paper admissions``, ``experiment`` and ``all``: run trials, and go on after a stop."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from shlex import quote
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 
-from propcal.cli import texts as o
-from propcal.cli.log import echo, say, voice
-from propcal.cli.paper.folder import option
-from propcal.cli.screen import working
+from propcal.cli import paper_results
+from propcal.cli.options import Only, Without
+from propcal.cli.screen import echo, say, terminal, working
+from propcal.cli.texts import names
 from propcal.errors import refused
 from propcal.extras import how_to_install
 from propcal.files.transaction import new_folders
 from propcal.interrupts import Stopped
 from propcal.numbers import plural
+from propcal.options import DATA, GROUPS, METHOD, OUTPUT, Roles
 from propcal.paper.settings import GRIDS, MODELS, N_SEEDS, SETUPS, SURROGATES
 
 if TYPE_CHECKING:
     from propcal.paper.experiment import Experiment
     from propcal.paper.trials import Unit
 
-ALL_MODELS = ",".join(MODELS)
-SETUP = (
-    "As the paper describes it; with post-processing on half of the training data, in steps of 0.25; or as "
-    "the paper's public code does it."
-)
-SURROGATE = "How easily the admission of simulated visits is predicted; calibrated: as LR and RF do in MIMIC."
-GRID = "The settings of Table 3, or alpha by the smallest cell that is corrected."
-SPLIT = "Whether all visits of a patient are in the same part of a split."
-GROUPS = "Columns that define the groups, such as race,gender; repeat it for a second grouping."
-FEATURES = "Columns that the base models use. [dim]Default: all but the outcome and the cluster[/dim]"
 COHORT = "The cohort: CSV or Parquet, a row for each stay."
-TEXT = "Features that are free text, used by their frequent words."
-CLUSTER = "Patient ID, if patients recur: splits are then by patient."
-VISITS = "Visits from propcal paper cohort. [dim]Default: generated visits, no patients[/dim]"
-Trials = Annotated[int, option("Shuffles of the data.", min=1)]
-Rows = Annotated[int | None, option("Number of rows to use. [dim]Default: all[/dim]", "N")]
-Models = Annotated[str, option("Base models.", "NAMES")]
-SetupName = Annotated[str, option(SETUP, "|".join(SETUPS), "--setup")]
-Grid = Annotated[str, option(GRID, "|".join(GRIDS), "--grid")]
-Split = Annotated[str, option(SPLIT, "visit|patient", "--split")]
-Jobs = Annotated[int | None, option("Processes at once. [dim]Default: one for each core[/dim]", min=1)]
-Scheduler = Annotated[str | None, option("A Dask scheduler to run on, such as tcp://host:8786.", "ADDRESS")]
-StoreFile = Annotated[Path, option("Store of the trials.", "FILE", "--output", "-o")]
+HELD_OUT = METHOD.option("|".join(SETUPS), default="held-out")
+SHUFFLES = METHOD.option("--shuffles N", default=N_SEEDS, least=1)
+
+
+@dataclass(frozen=True)
+class Trials:
+    """Which trials are run, and where.
+
+    Attributes
+    ----------
+    trials
+        Shuffles of the data.
+    rows
+        Number of rows to use. Default: all
+    models
+        Base models.
+    setup
+        As the paper describes it; with post-processing on half of the training data, in steps of 0.25; or as
+        the paper's public code does it.
+    grid
+        The settings of Table 3, or alpha by the smallest cell that is corrected.
+    split
+        Whether all visits of a patient are in the same part of a split.
+    jobs
+        Processes at once. Default: one for each core
+    scheduler
+        A Dask scheduler to run on, such as tcp://host:8786.
+    """
+
+    trials: int = METHOD.option("N", default=N_SEEDS, least=1)
+    rows: int | None = DATA.option("N")
+    models: str = METHOD.option("NAMES", default=",".join(MODELS))
+    setup: str = METHOD.option("|".join(SETUPS), default="printed")
+    grid: str = METHOD.option("|".join(GRIDS), default=GRIDS[0])
+    split: str = METHOD.option("visit|patient", default="visit")
+    jobs: int | None = OUTPUT.option("N", least=1)
+    scheduler: str | None = OUTPUT.option("ADDRESS")
+
+    def run(self, store: Path, cohort: Any, **how: Any) -> None:
+        """Run what is left of an experiment, here or on a cluster."""
+        from joblib import cpu_count
+
+        from propcal.paper.experiment import Experiment
+
+        how |= {"setup": self.setup, "grid": self.grid, "split": self.split}
+        experiment = Experiment(store, cohort, self.trials, self.rows, self.models.split(","), **how)
+        if self.scheduler is not None and self.jobs is not None:
+            raise refused("paper jobs")
+        with _cluster(self.scheduler):  # before the store is made: nothing is left behind if nobody answers
+            run_trials(experiment, None if self.scheduler else self.jobs or cpu_count())
+        path = quote(str(store))
+        say(f"Tables and figures of it: propcal paper tables {path}; propcal paper figures {path}")
 
 
 def admissions(
-    cohort: Annotated[Path | None, option(VISITS, "FILE")] = None,
-    trials: Trials = N_SEEDS,
-    rows: Rows = None,
-    models: Models = ALL_MODELS,
-    setup: SetupName = "printed",
-    surrogate: Annotated[str, option(SURROGATE, "|".join(SURROGATES))] = "calibrated",
-    grid: Grid = GRIDS[0],
-    split: Split = "visit",
-    jobs: Jobs = None,
-    scheduler: Scheduler = None,
-    output: StoreFile = Path("admissions.sqlite"),
+    trials: Trials,
+    cohort: Path | None = DATA.option("FILE"),
+    surrogate: str = METHOD.option("|".join(SURROGATES), default="calibrated"),
+    output: Path = OUTPUT.option("--output -o FILE", default=Path("admissions.sqlite")),
 ) -> None:
     """Run the hospital-admission experiment, or continue it.
 
@@ -77,21 +101,24 @@ def admissions(
       propcal paper admissions --trials 3 -o admissions.sqlite
 
       propcal paper admissions --setup authors-code --cohort cohort.parquet
-    """
-    from propcal.paper.experiment import Experiment
 
-    how: Any = {"setup": setup, "surrogate": surrogate, "grid": grid, "split": split}
-    _run_experiment(Experiment(output, cohort, trials, rows, models.split(","), **how), jobs, scheduler)
+    Parameters
+    ----------
+    cohort
+        Visits from propcal paper cohort. Default: generated visits, no patients
+    surrogate
+        How easily the admission of simulated visits is predicted; calibrated: as LR and RF do in MIMIC.
+    output
+        Store of the trials.
+    """
+    trials.run(output, cohort, surrogate=surrogate)
 
 
 def all_(
-    mimic_iv: Annotated[Path, option("Folder of MIMIC-IV (core/ or hosp/).", "FOLDER")],
-    mimic_iv_ed: Annotated[Path, option("Folder of MIMIC-IV-ED (ed/).", "FOLDER")],
-    output: Annotated[Path, option("Folder for everything.", "FOLDER", "--output", "-o")],
-    shuffles: Trials = N_SEEDS,
-    models: Models = ALL_MODELS,
-    split: Split = "visit",
-    jobs: Jobs = None,
+    trials: Annotated[Trials, Only("models", "split", "jobs", trials=SHUFFLES)],
+    mimic_iv: Path = DATA.required("FOLDER"),
+    mimic_iv_ed: Path = DATA.required("FOLDER"),
+    output: Path = OUTPUT.required("--output -o FOLDER"),
 ) -> None:
     """From the files of MIMIC to the tables, figures and pages.
 
@@ -102,9 +129,16 @@ def all_(
     For example:
 
       propcal paper all --mimic-iv mimiciv/1.0 --mimic-iv-ed mimic-iv-ed/1.0 -o paper
+
+    Parameters
+    ----------
+    mimic_iv
+        Folder of MIMIC-IV (core/ or hosp/).
+    mimic_iv_ed
+        Folder of MIMIC-IV-ED (ed/).
+    output
+        Folder for everything.
     """
-    from propcal.cli.paper import result_commands as make
-    from propcal.paper.experiment import Experiment
     from propcal.paper.mimic_cohort import RULES
 
     folders = list(dict.fromkeys([mimic_iv_ed, mimic_iv]))
@@ -112,35 +146,26 @@ def all_(
         for rule in RULES:
             visits = output / f"cohort-{rule}.parquet"
             if not visits.exists():
-                make.cohort(folders, visits, rule)
+                paper_results.cohort(folders, visits, rule, force=False)
             for setup in SETUPS:
                 store = output / f"{rule}-{setup}.sqlite"
                 page = store.with_suffix("") / "reproduction.md"
                 echo(f"\nCohort by the rule {rule}, set-up {setup}")
-                how: Any = {"models": models.split(","), "setup": setup, "split": split}
-                _run_experiment(Experiment(store, visits, shuffles, **how), jobs, None)
+                replace(trials, setup=setup).run(store, visits)
                 beside = page.parent / "images", page.parent / "tables"
-                make.reproduction(store, page, *beside, visits, force=True)
+                paper_results.reproduction(store, page, *beside, visits, None, "", force=True)
 
 
 def experiment(
     file: Annotated[Path, typer.Argument(metavar="FILE", help=COHORT)],
-    outcome: Annotated[str, option("Column of the event.", "COLUMN")],
-    groups: Annotated[list[str], option(GROUPS, "NAMES")],
-    features: Annotated[list[str] | None, option(FEATURES, "NAMES")] = None,
-    text: Annotated[list[str] | None, option(TEXT, "NAMES")] = None,
-    cluster: Annotated[str | None, option(CLUSTER, "COLUMN")] = None,
-    positive: Annotated[str | None, option("Value of the outcome that means the event.", "VALUE")] = None,
-    na: Annotated[list[str] | None, option("Text that means a missing value in a CSV file.", "TEXT")] = None,
-    trials: Trials = N_SEEDS,
-    rows: Rows = None,
-    models: Models = ALL_MODELS,
-    setup: SetupName = "held-out",
-    grid: Grid = GRIDS[0],
-    unit: Annotated[str, option("What a row is, in the plural.", "NOUN")] = "stays",
-    jobs: Jobs = None,
-    scheduler: Scheduler = None,
-    output: StoreFile = Path("experiment.sqlite"),
+    roles: Annotated[Roles, Only("cluster", "positive", "na")],
+    trials: Annotated[Trials, Without("split", setup=HELD_OUT)],
+    outcome: str = DATA.required("COLUMN"),
+    groups: list[str] = GROUPS.required("NAMES"),
+    features: list[str] | None = DATA.option("COLUMNS"),
+    text: list[str] | None = DATA.option("COLUMNS"),
+    unit: str = OUTPUT.option("NOUN", default="stays"),
+    output: Path = OUTPUT.option("--output -o FILE", default=Path("experiment.sqlite")),
 ) -> None:
     """Run the paper's experiment on a cohort of your own.
 
@@ -154,28 +179,28 @@ def experiment(
 
       propcal paper experiment stays.parquet --outcome readmitted
       --groups race,gender --groups age_band,payer --cluster patient -o stays.sqlite
+
+    Parameters
+    ----------
+    outcome
+        Column of the event.
+    groups
+        Columns that define the groups, such as race,gender; repeat it for a second grouping.
+    features
+        Columns that the base models use. Default: all but the outcome and the cluster
+    text
+        Features that are free text, used by their frequent words.
+    unit
+        What a row is, in the plural.
+    output
+        Store of the trials.
     """
     from propcal.paper.cohort_files import cohort_file
-    from propcal.paper.experiment import Experiment
 
-    columns: Any = {"outcome": outcome, "groups": [o.names([names]) for names in groups], "cluster": cluster}
-    columns["features"] = o.names(features, "--features") if features else ()
-    columns["text"] = o.names(text, "--text") if text else ()
-    cohort = cohort_file(file, **columns, positive=positive, na=na or (), rows=rows, unit=unit)
-    how: Any = {"models": models.split(","), "setup": setup, "grid": grid}
-    _run_experiment(Experiment(output, cohort, trials, **how), jobs, scheduler)
-
-
-def _run_experiment(experiment: Experiment, jobs: int | None, scheduler: str | None) -> None:
-    """Run what is left of an experiment, here or on a cluster."""
-    from joblib import cpu_count
-
-    if scheduler is not None and jobs is not None:
-        raise refused("paper jobs")
-    with _cluster(scheduler):  # before the store is made: nothing is left behind if nobody answers
-        _run(experiment, None if scheduler else jobs or cpu_count())
-    path = quote(str(experiment.path))
-    say(f"Tables and figures of it: propcal paper tables {path}; propcal paper figures {path}")
+    columns: Any = {"outcome": outcome, "groups": [names([texts]) for texts in groups], "unit": unit}
+    columns |= {"features": features or (), "text": text or (), "na": roles.na or ()}
+    cohort = cohort_file(file, cluster=roles.cluster, positive=roles.positive, rows=trials.rows, **columns)
+    replace(trials, rows=None).run(output, cohort)
 
 
 @contextmanager
@@ -198,7 +223,7 @@ def _cluster(scheduler: str | None) -> Iterator[Any]:
         yield
 
 
-def _run(experiment: Experiment, jobs: int | None) -> None:
+def run_trials(experiment: Experiment, jobs: int | None) -> None:
     """Run what is left, and show how far it is: a status line on a terminal, lines in a log."""
     units = experiment.units()
     total, left = experiment.n_trials, sum(len(unit.settings) for unit in units)
@@ -216,7 +241,7 @@ def _run(experiment: Experiment, jobs: int | None) -> None:
             minutes = (perf_counter() - began) / n_units * (len(units) - n_units) / 60
             done = f"{trials:,} of {total:,} trials are done, about {minutes:.0f} min left"
             line = f"{unit.model}, shuffle {unit.seed + 1}: {done}"
-            if Console(stderr=True).is_terminal and voice.may_draw:
+            if terminal():
                 status(line)
             else:
                 say(line, err=True)

@@ -1,0 +1,429 @@
+"""``propcal paper``: commands that show results, of a store of trials, the theory, or MIMIC's files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from propcal.cli.options import FORCE
+from propcal.cli.screen import draw, echo, say, working
+from propcal.errors import refused
+from propcal.files.transaction import check_target, new_folders, outputs
+from propcal.options import DATA, METHOD, OUTPUT
+from propcal.regular_file import refuse_special
+
+if TYPE_CHECKING:
+    from propcal.paper.figure_parts import PaperFigure
+    from propcal.paper.tables import Table
+    from propcal.paper.trial_store import Evidence
+
+STORE = "File of trials that propcal paper admissions or experiment wrote."
+STORES = "Files of trials, one for each outcome of the same patients."
+TrialsFile = Annotated[Path, typer.Argument(metavar="STORE", help=STORE)]
+TrialsFiles = Annotated[list[Path], typer.Argument(metavar="STORE...", help=STORES)]
+COHORT = DATA.option(
+    "FILE", "The visits that the trials were run on, for Table 1; generated visits are regenerated."
+)
+BESIDE = DATA.option(
+    "STORE", "Another store, such as of other simulated visits, whose verdicts are shown beside."
+)
+WITHOUT_OURS = METHOD.flag("Leave out propcal's default method, which is not in the paper.")
+ABOUT = DATA.option("TEXT", "A paragraph about the data.", default="")
+PICTURE_FORMATS, TABLE_FORMATS = ("png", "pdf", "svg"), ("csv", "md", "tex")
+
+
+def formats(text: str, known: Sequence[str] = PICTURE_FORMATS) -> list[str]:
+    """The formats of a list such as pdf,svg, each once.
+
+    >>> formats("pdf, svg")
+    ['pdf', 'svg']
+    """
+    chosen = list(dict.fromkeys(name.strip().lower().lstrip(".") for name in text.split(",") if name.strip()))
+    strange = [name for name in chosen if name not in known]
+    if strange or not chosen:
+        wrong = f": there is no {strange[0]!r}" if strange else " names no format"
+        raise refused("paper format", wrong=wrong, known=", ".join(known))
+    return chosen
+
+
+@dataclass(frozen=True)
+class Pictures:
+    """Where pictures and their numbers are written.
+
+    Attributes
+    ----------
+    output
+        Folder for the files.
+    format
+        Formats of the pictures: png, pdf, svg, or several.
+    """
+
+    output: Path = OUTPUT.option("--output -o FOLDER", default=Path("propcal-paper"))
+    format: str = OUTPUT.option("NAMES", default="png")
+    force: bool = FORCE
+
+    def check(self, pictures: Iterable[str], tables: Iterable[str], *reads: Path) -> None:
+        """Refuse formats that are unknown and files that may not be written, before the work."""
+        names = [*_named(pictures, formats(self.format)), *_named(tables, ["csv"])]
+        _check_files((self.output, names), force=self.force, reads=reads)
+
+    def write(self, pictures: Iterable[PaperFigure]) -> dict[Path, Any]:
+        """Write each picture in every format, and its numbers; returns the files."""
+        files: dict[Path, Any] = {}
+        for picture in pictures:
+            files |= {self.output / f"{picture.name}.{kind}": picture.figure for kind in formats(self.format)}
+            files |= {self.output / f"{name}.csv": frame for name, frame in picture.data.items()}
+        _write(files, force=self.force)
+        return files
+
+
+def simulation(
+    groups: int = METHOD.option("N", default=61, argument="n_groups"),
+    alpha: float = METHOD.option("SHARE", default=0.1),
+    data_sets: int = METHOD.option("N", default=1000, argument="n_data_sets"),
+    people: int = METHOD.option("N", default=1000, argument="n_people"),
+    seed: int = METHOD.option("N", default=0),
+    out: Pictures = Pictures(),
+) -> None:
+    """The simulation study: equal MC loss, unequal PMC loss.
+
+    Draws models that are alpha-multicalibrated, with errors at random,
+    the same, increasing or decreasing with the group's outcome rate.
+    Writes the figure and its numbers.
+
+    For example:
+
+      propcal paper simulation -o figures
+
+    Parameters
+    ----------
+    groups
+        Number of groups; outcome rates start at 0.2 and rise by 0.01.
+    alpha
+        Multicalibration of the simulated models.
+    data_sets
+        Data sets to draw.
+    people
+        People of each group in a data set.
+    seed
+        Random seed.
+    """
+    from propcal.paper.simulation import TABLES, picture_of, simulate
+
+    out.check(["simulation"], TABLES)
+    with working("Drawing data sets..."):
+        drawn = simulate(groups, alpha, data_sets, people, seed)
+        files = out.write([picture_of(drawn)])
+    _say(drawn.sentences(), files)
+
+
+def theory(
+    alpha: float = METHOD.option("SHARE", default=0.2),
+    rho: float = METHOD.option("RATE", default=0.1),
+    out: Pictures = Pictures(),
+) -> None:
+    """The pictures of the theory, from propcal.bounds.
+
+    Constraints: how far a score may be from the outcome rate under MC and
+    under PMC. Relations: what MC, PMC and DC imply for each other.
+    Discretisation: what PMC in bins implies. Writes each as a figure and as
+    numbers.
+
+    For example:
+
+      propcal paper theory -o figures
+
+    Parameters
+    ----------
+    alpha
+        Tolerance in the picture of the constraints.
+    rho
+        Floor on the outcome rate in that picture.
+    """
+    from propcal.paper.theory import PICTURES, pictures, sentences
+
+    out.check(PICTURES, PICTURES)
+    with working("Drawing..."):
+        files = out.write(pictures(alpha, rho))
+    _say(sentences(alpha, rho), files)
+
+
+def cohort(
+    mimic: list[Path] = DATA.required("FOLDER"),
+    output: Path = OUTPUT.option("--output -o FILE", default=Path("mimic_cohort.parquet")),
+    rule: str = METHOD.option("paper|clean", default="paper"),
+    force: bool = FORCE,
+) -> None:
+    """Make the hospital-admission cohort from MIMIC-IV-ED.
+
+    Reads edstays, triage, admissions and patients of MIMIC-IV and
+    MIMIC-IV-ED, version 1.0 or 2.x, and writes a row for each visit.
+    Prints Table 1 beside the published one, and what was dropped and why.
+
+    [bold]--rule paper[/bold] follows the paper's public preprocessing.
+    For new work use [bold]--rule clean[/bold]: it keeps every visit, and
+    uses only what was known on arrival.
+
+    For example:
+
+      propcal paper cohort --mimic physionet.org -o cohort.parquet
+
+    Parameters
+    ----------
+    mimic
+        Folder with the files of MIMIC-IV-ED (ed/) and MIMIC-IV (core/ or hosp/), at any depth, once for each
+        database.
+    output
+        File to write: .parquet or .csv.
+    rule
+        The paper's visits, or all of them with what was known on arrival only.
+    """
+    from propcal.files.table_files import writes_text
+    from propcal.paper.mimic_cohort import find_tables, mimic_cohort
+    from propcal.paper.tables import prevalence, prevalence_table
+
+    writes_text(output)  # an ending that means nothing is told before the work
+    check_target(output, force=force, reads=list(find_tables(mimic).values()))
+    with working("Reading...") as update:
+        made = mimic_cohort(*mimic, rule=rule, say=update)
+        update("Writing...")
+        with outputs(force=force):
+            made.save(output)
+        table = prevalence(made.visits)
+    _say(made.sentences())
+    draw(prevalence_table(table, name="this cohort").to_rich())
+    _say(["", "The file holds personal data: keep it where MIMIC's licence lets you keep MIMIC."], [output])
+
+
+def tables(
+    store: TrialsFile,
+    output: Path | None = OUTPUT.option("--output -o FOLDER"),
+    format: str = OUTPUT.option("NAMES", default="csv,md"),
+    cohort: Path | None = COHORT,
+    beside: list[Path] | None = BESIDE,
+    without_ours: bool = WITHOUT_OURS,
+    force: bool = FORCE,
+) -> None:
+    """Tables 1, 4, 5 and 6 beside the published numbers, and the paper's claims.
+
+    Works at any stage of a run: the output lists what is missing.
+    With -o it also writes each table by alpha, each method at its best
+    alpha, and the tests.
+
+    For example:
+
+      propcal paper tables admissions.sqlite -o tables
+
+    Parameters
+    ----------
+    output
+        Write all tables there.
+    format
+        Formats to write: csv, md, tex, or several.
+    """
+    from propcal.paper.claims import claims_table, judge_all
+    from propcal.paper.tables import LONG, NAMES, all_tables
+
+    kinds = formats(format, TABLE_FORMATS)
+    evidence = _read(store, without_ours=without_ours)
+    if output is not None:
+        _check_files((output, _named(NAMES, kinds)), force=force, reads=[store, cohort], draws=False)
+    with working("Computing medians and intervals..."):
+        shown, lacking = all_tables(evidence, cohort)
+        if not evidence.of_cells:
+            others = {other.name: judge_all(other) for other in map(_read, beside or ())}
+            shown.append(claims_table(judge_all(evidence), others))
+    files = _table_files(shown, output, kinds) if output is not None else {}
+    _write(files, force=force)
+    _describe(evidence, *lacking)
+    for table in shown:
+        if table.name not in LONG:
+            draw(table.to_rich(), markup=False)
+            for note in table.notes:
+                draw(note, style="dim", markup=False)
+            draw("")
+    _say([], files)
+
+
+def figures(
+    store: TrialsFile,
+    without_ours: bool = WITHOUT_OURS,
+    out: Pictures = Pictures(),
+) -> None:
+    """The figures of an experiment, with their numbers as CSV.
+
+    The comparison of base models and methods, calibration curves of three
+    groups, convergence, and AUROC, losses and updates over alpha. Works at
+    any stage of a run: the output lists what is missing.
+
+    For example:
+
+      propcal paper figures admissions.sqlite -o figures
+
+      propcal paper figures admissions.sqlite --format pdf,svg --without-ours
+    """
+    from propcal.paper.figures import PICTURES, TABLES, pictures
+
+    out.check(PICTURES, TABLES, store)
+    evidence = _read(store, without_ours=without_ours)
+    with working("Drawing..."):
+        drawn, lacking = pictures(evidence)
+        files = out.write(drawn)
+    _describe(evidence)
+    _say([f"Not drawn: {sentence}" for sentence in lacking], files)
+
+
+def reproduction(
+    store: TrialsFile,
+    output: Path = OUTPUT.option("--output -o FILE", default=Path("reproduction.md")),
+    images: Path | None = OUTPUT.option("FOLDER"),
+    tables: Path | None = OUTPUT.option("FOLDER"),
+    cohort: Path | None = COHORT,
+    beside: list[Path] | None = BESIDE,
+    about: str = ABOUT,
+    force: bool = FORCE,
+) -> None:
+    """A page with a verdict on each published claim, tables and figures.
+
+    All numbers come from the store; each verdict (agrees, differs,
+    undecided, vacuous, ...) follows from a rule, and from how many resamples
+    of the seeds agree. The rules and all tables are in CSV files.
+
+    For example:
+
+      propcal paper reproduction admissions.sqlite -o docs/reproduction.md
+
+    Parameters
+    ----------
+    output
+        The page, in Markdown.
+    images
+        Folder for the pictures. Default: images/reproduction beside the page
+    tables
+        Folder for the tables. Default: tables/reproduction beside the page
+    """
+    from propcal.paper.claims import by_rules, verdict_counts
+    from propcal.paper.figures import PICTURES
+    from propcal.paper.reproduction import Reproduction
+    from propcal.paper.tables import NAMES
+
+    evidence = _read(store)
+    images = images or output.parent / "images" / "reproduction"
+    tables = tables or output.parent / "tables" / "reproduction"
+    beside_page = (images, _named(PICTURES, ["png"])), (tables, _named(NAMES, ["csv"]))
+    _check_files((output.parent, [output.name]), *beside_page, force=force, reads=[store, cohort])
+    with working("Computing and drawing..."):
+        page = Reproduction(evidence, cohort, about, [*map(_read, beside or ())])
+        files: dict[Path, Any] = {output: page.markdown(_link(output, images), _link(output, tables))}
+        files |= {images / f"{picture.name}.png": picture.figure for picture in page.drawn}
+        files |= _table_files(page.tables, tables, ["csv"])
+        _write(files, force=force)
+    _describe(evidence, *page.lacking_tables)
+    _say([verdict_counts(page.judged), by_rules(page.judged)], files)
+
+
+def benefit(
+    stores: TrialsFiles,
+    name: list[str] | None = DATA.option("TEXT"),
+    about: str = ABOUT,
+    output: Path = OUTPUT.option("--output -o FILE", default=Path("benefit.md")),
+    images: Path | None = OUTPUT.option("FOLDER"),
+    force: bool = FORCE,
+) -> None:
+    """Whom do the methods help, and whom do they harm?
+
+    From stores of propcal paper experiment, a page with tables and
+    pictures: the change of the errors with their intervals at each alpha,
+    and O/E ratios of subgroups before and after.
+
+    For example:
+
+      propcal paper benefit month.sqlite ever.sqlite -o benefit.md
+
+    Parameters
+    ----------
+    name
+        Name of the outcome; once for each store, in order.
+    output
+        The page, in Markdown.
+    images
+        Folder for the pictures. Default: images beside the page
+    """
+    from propcal.paper.benefit import PICTURES, benefit_figures, benefit_page, outcome_names
+
+    for i, store in enumerate(stores):
+        refuse_special(store)
+        if store.resolve() in [before.resolve() for before in stores[:i]]:
+            raise refused("paper store twice", store=store)
+    evidence = [_read(store) for store in stores]
+    named = dict(zip(outcome_names(name or [], evidence), evidence))
+    images = images or output.parent / "images"
+    pictures = (images, _named(PICTURES, ["png"]))
+    _check_files((output.parent, [output.name]), pictures, force=force, reads=stores)
+    with working("Computing and drawing..."):
+        files: dict[Path, Any] = {output: benefit_page(named, about, _link(output, images))}
+        files |= {images / f"{name}.png": figure for name, figure in benefit_figures(named).items()}
+        _write(files, force=force)
+    _say([], files)
+
+
+def _read(store: Path, *, without_ours: bool = False) -> Evidence:
+    from propcal.paper.trial_store import Evidence
+
+    evidence = Evidence.from_store(store)
+    return evidence.without_ours() if without_ours else evidence
+
+
+def _named(names: Iterable[str], kinds: Iterable[str]) -> list[str]:
+    """The names of files in every format."""
+    return [f"{name}.{kind}" for name in names for kind in kinds]
+
+
+def _check_files(
+    *files: tuple[Path, Iterable[str]], force: bool, reads: Sequence[Path | None] = (), draws: bool = True
+) -> None:
+    """Refuse files of folders that cannot be written, and figures without matplotlib, before the work."""
+    from propcal.paper.figure_parts import new_figure
+
+    for folder, names in files:
+        if folder.exists() and not folder.is_dir():
+            raise refused("paper output", folder=folder)
+        for name in names if folder.is_dir() else ():
+            check_target(folder / name, force=force, reads=reads)
+    if draws:
+        new_figure(1, 1)
+
+
+def _write(files: Mapping[Path, Any], *, force: bool) -> None:
+    """Write texts, figures, and frames as CSV, either all or none; folders are made."""
+    from propcal.paper.figure_parts import save
+
+    with new_folders(*{path.parent for path in files}), outputs(force=force):
+        for path, content in files.items():
+            save(content, path)
+
+
+def _say(sentences: Sequence[str], files: Iterable[Path] = ()) -> None:
+    """What was found, then the files; lines as they are, so that names of files stay whole."""
+    for sentence in [*sentences, *(["Written:"] if files else [])]:
+        echo(sentence)
+    for path in files:
+        say(f"  {path}")
+
+
+def _describe(evidence: Evidence, *more: str) -> None:
+    _say([f"{evidence.caption()} {len(evidence.stored):,} trials.", *evidence.missing(), *more, ""])
+
+
+def _link(page: Path, folder: Path) -> str:
+    """A folder as written in links on the page."""
+    return Path(os.path.relpath(folder, page.parent)).as_posix()
+
+
+def _table_files(shown: Sequence[Table], folder: Path, kinds: Sequence[str]) -> dict[Path, Any]:
+    return {folder / f"{table.name}.{kind}": table.written(kind) for table in shown for kind in kinds}

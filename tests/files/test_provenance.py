@@ -10,7 +10,7 @@ import pytest
 
 from propcal import Correction, PMCBoost, __version__
 from propcal.errors import FileFormatError, InputError
-from propcal.files.provenance import canonical
+from propcal.files.strict_json import canonical
 
 
 @pytest.fixture(scope="module")

@@ -7,13 +7,19 @@ import zipfile
 from importlib.resources import files
 
 import jsonschema
+import pyarrow.parquet as pq
 import pytest
 
 from paths import ROOT
-from propcal import PMCBoost, audit
+from propcal import Atoms, PMCBoost, audit
+from propcal.core.bins import MOST_BINS
+from propcal.core.correction.points_table import MOST_POINTS
+from propcal.core.correction.smooth_map import MOST_WITH_ENDS, N_INNER
+from propcal.core.grid import MAX_PEOPLE, UNIT
+from propcal.files.atoms_file import ATOMS_VERSION
 from propcal.files.correction_file import CORRECTION_VERSION
 
-NAMES = ("audit", "apply", "correction")
+NAMES = ("audit", "apply", "correction", "atoms")
 
 
 def schema(name):
@@ -40,6 +46,29 @@ def test_the_version_of_an_id_is_that_of_the_output(cohort):
     jsonschema.validate(ends, schema("correction"))
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(content | {"monotone": 1}, schema("correction"))
+
+
+def test_the_header_of_atoms_fits_its_schema(tmp_path, cohort):
+    frame = cohort[["race", "gender"]].assign(risk=cohort.score, died=cohort.y)
+    atoms = Atoms.from_frame(frame, score="risk", outcome="died", groups=["race", "gender"])
+    atoms.save(tmp_path / "x.atoms")
+    header = json.loads(pq.read_schema(tmp_path / "x.atoms").metadata[b"propcal"])
+    jsonschema.validate(header, schema("atoms"))
+    assert schema("atoms")["$id"].endswith(f":{ATOMS_VERSION}")
+
+
+def test_the_limits_in_the_schema_are_those_of_the_method():
+    entries, points = (
+        schema("correction")["properties"],
+        schema("correction")["$defs"]["points"]["properties"],
+    )
+    assert entries["bins"]["properties"]["edges"]["maxItems"] == MOST_BINS + 2
+    assert entries["bins"]["properties"]["edges"]["items"]["maximum"] == UNIT
+    shifts = entries["start"]["items"]["prefixItems"][1]
+    assert (shifts["maxItems"], shifts["items"]["maximum"]) == (N_INNER, MOST_WITH_ENDS)
+    assert entries["ends"]["items"]["items"] == shifts["items"]
+    assert points["points"]["items"]["maximum"] == -points["other"]["minimum"] == MOST_POINTS
+    assert schema("atoms")["$defs"]["count"]["maximum"] == MAX_PEOPLE
 
 
 @pytest.mark.slow

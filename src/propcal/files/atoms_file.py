@@ -22,9 +22,8 @@ from propcal.data.checks import LARGEST_WEIGHT
 from propcal.data.files.formats import ATOMS_FORMAT, atoms_header, check_dictionaries
 from propcal.data.levels import text_key
 from propcal.errors import Argument, FileFormatError, InputError, Text, refused
-from propcal.files import shapes
 from propcal.files.correction_file import derived, recipes
-from propcal.files.shapes import need, refuse_newer
+from propcal.files.strict_json import check_of, distinct, need, refuse_newer, schema_of
 from propcal.files.transaction import whole_file
 from propcal.regular_file import refuse_special
 
@@ -37,21 +36,6 @@ ROUNDING = 1e-6  # relative rounding error allowed in sums of billions of weight
 SMALLEST = 1e-300  # squares of very small weights underflow to 0
 _NO_ATOMS = "is not an atoms file: " + Argument("Atoms.save", written="write one with Atoms.save")
 UNKNOWN_MEMORY = 8 << 30  # assumed if the system does not report it
-_is_count = shapes.whole(0, MAX_PEOPLE)
-_levels_once = shapes.list_of(shapes.row(shapes.is_level, _is_count), each=0)
-# entries of the header that may be missing: their shape, what is by attribute in them, and that in words
-HEADER = {
-    "shared": (
-        shapes.record(fewest=shapes.whole(2, MAX_PEOPLE), folded=shapes.mapping(_is_count)),
-        "folded",
-        "fewest, and how many levels of which attributes were folded",
-    ),
-    "left_out": (
-        shapes.record(people=_is_count, by=shapes.mapping(_levels_once)),
-        "by",
-        "people, and their number by level of some attributes",
-    ),
-}
 CGROUPS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 
@@ -197,9 +181,13 @@ def machine_memory() -> int:
 
 def atoms_of_table(table: Any, header: dict[str, Any]) -> Atoms:
     """Rebuild atoms from the table in a file; its rows must be sorted and its sums possible."""
-    bits, rows = header.get("resolution_bits", 32), header.get("weighted_rows", 0)
-    need(shapes.whole(1, 32)(bits), "resolution_bits must be from 1 to 32")
-    need(_is_count(rows), "weighted_rows must be a whole number")
+    schema = schema_of("atoms")
+    for key in ("resolution_bits", "weighted_rows", "left_out", "shared"):
+        shape = schema["properties"][key]
+        fits = key not in header or check_of(shape, schema["$defs"])(header[key])
+        need(fits, f"{key} {shape['description']}")
+    bits, shared = header.get("resolution_bits", 32), header.get("shared")
+    left_out = header.get("left_out", {"people": 0, "by": {}})
     attributes = [name for name in table.column_names if name.startswith(ATTRIBUTE)]
     encoded = [_levels(table[name]) for name in attributes]
     need(all(table[name].null_count == 0 for name in ("score", *SUMS)), "a number is missing")
@@ -213,18 +201,16 @@ def atoms_of_table(table: Any, header: dict[str, Any]) -> Atoms:
     need(np.all(np.diff(key) > 0), "rows are not sorted by pattern and score")
     starts = np.searchsorted(code, np.arange(len(patterns) + 1))
     need(not np.any(score & ((1 << (32 - bits)) - 1)), "a score is finer than the stated resolution")
-    for entry, (fine, by, text) in HEADER.items():
-        absent = entry not in header
-        need(
-            absent or (fine(header[entry]) and {*header[entry][by]} <= {*names}), f"{entry} must hold {text}"
-        )
-    shared, left_out = header.get("shared"), header.get("left_out", {"people": 0, "by": {}})
+    need({*left_out["by"]} <= {*names}, "left_out names other attributes")
+    need(shared is None or {*shared["folded"]} <= {*names}, "shared names other attributes")
+    for counts in left_out["by"].values():
+        need(distinct([level for level, _ in counts]), "left_out names a level twice")
     return Atoms(
         patterns,
         starts,
         **sums,
         resolution_bits=bits,
-        weighted_rows=rows,
+        weighted_rows=header.get("weighted_rows", 0),
         left_out=LeftOut(left_out["people"], {name: dict(by) for name, by in left_out["by"].items()}),
         shared=None if shared is None else Shared(**shared),
     )

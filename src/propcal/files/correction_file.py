@@ -5,43 +5,40 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 from dataclasses import replace
-from math import inf, isfinite
+from functools import cache
+from itertools import pairwise
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from propcal.core.bins import MOST_BINS, Bins
+from propcal.core.bins import Bins
 from propcal.core.correction.correction import Correction
 from propcal.core.correction.definition import Definition
-from propcal.core.correction.points_table import MOST_POINTS, MOST_TOTAL, FeaturePoints, PointsTable
-from propcal.core.correction.smooth_map import MOST_SHIFT, MOST_WITH_ENDS, N_INNER, N_KNOTS, SmoothStart
+from propcal.core.correction.points_table import MOST_TOTAL, FeaturePoints, PointsTable
+from propcal.core.correction.smooth_map import MOST_SHIFT, MOST_WITH_ENDS, N_KNOTS, SmoothStart
 from propcal.core.grid import UNIT
 from propcal.core.groups.collection import Group
 from propcal.core.groups.recipes import Recipe, recipe_from_json
 from propcal.core.patterns import Level, Patterns, sort_levels
 from propcal.data.levels import text_key
 from propcal.errors import FileFormatError, InputError, refused
-from propcal.files.provenance import content_hash, now
-from propcal.files.shapes import (
+from propcal.files.strict_json import (
     Check,
+    check_of,
+    content_hash,
     distinct,
-    increasing,
-    is_level,
-    is_text,
-    list_of,
     need,
-    one_of,
+    now,
     parsed,
-    record,
     refuse_newer,
-    row,
-    whole,
+    schema_of,
 )
 from propcal.plain_text import plain
 from propcal.regular_file import refuse_special
 
+CORRECTION = "correction"  # the name of its schema
 CORRECTION_FORMAT, CORRECTION_VERSION = "propcal-correction", 7
 PLAIN = 4  # the version that is written unless a later one is needed
 # what came with later versions, and how it is read in those before
@@ -53,7 +50,6 @@ ADDED: dict[int, tuple[str, Any]] = {
     7: ("ends", []),
 }
 BY_ROWS = ("groups", "patterns", "start", "updates", "points", "ends")  # entries with a line for each row
-MOST_PIECES = 255  # levels or ranges of a feature, with those that are missing and other levels
 MOST_DEPTH = 10  # how deeply "about" may be nested
 BYTE_ORDER_MARKS = {b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
 
@@ -108,7 +104,7 @@ def _content(correction: Definition) -> dict[str, Any]:
         "monotone": bool(correction.monotone),
         "folded": list(correction.folded),
         "points": [
-            {key: getattr(one, key) for key in POINTS}
+            {key: getattr(one, key) for key in schema_of(CORRECTION)["$defs"]["points"]["required"]}
             for one in (correction.points.features if correction.points else ())
         ],
         "ends": shifts[:, [0, -1]].tolist() if start and start.moves_ends else [],
@@ -187,82 +183,19 @@ def _depth_within(value: Any, most: int) -> bool:
     return most > 0 and all(_depth_within(part, most - 1) for part in parts)
 
 
-def _are_edges(value: Any) -> bool:
-    if not list_of(whole(0, UNIT), 2)(value) or len(value) > MOST_BINS + 2:
-        return False
-    return [*value[:1], *value[-1:]] == [0, UNIT] and increasing(value)
+@cache
+def _checks() -> tuple[dict[str, Check], dict[str, Check]]:
+    """By the schema of the file, whether an entry is as it must be; and whether one of its "about" is."""
+    schema = schema_of(CORRECTION)
+    entries = {key: check_of(entry, schema["$defs"]) for key, entry in schema["properties"].items()}
+    return entries, {
+        key: check_of(entry) for key, entry in schema["properties"]["about"]["properties"].items()
+    }
 
 
-def _are_cuts(value: Any) -> bool:
-    return bool(list_of(lambda v: type(v) in (int, float) and isfinite(v))(value)) and increasing(value)
-
-
-def or_none(check: Check) -> Check:
-    return lambda value: value is None or check(value)
-
-
-_points = whole(-MOST_POINTS, MOST_POINTS)
-_names = lambda value: list_of(is_text)(value) and distinct(value)  # noqa: E731
-POINTS: dict[str, Check] = {  # of each feature
-    "column": is_text,
-    "levels": _names,
-    "cuts": _are_cuts,
-    "points": lambda v: list_of(_points, 1)(v) and len(v) <= MOST_PIECES - 2,
-    "missing": or_none(_points),
-    "other": or_none(_points),
-    "whole": one_of(True, False),
-}
-_is_group = list_of(row(is_text, is_level))
-_is_shift = whole(-MOST_WITH_ENDS, MOST_WITH_ENDS)
-ABOUT: dict[str, Check] = {
-    "method": is_text,
-    **dict.fromkeys(("alpha", "gamma", "rho", "eta"), lambda v: type(v) in (int, float) and 0 < v <= 2),
-    "guard": or_none(lambda v: type(v) in (int, float) and 0 <= v < inf),
-    **dict.fromkeys(("propcal", "created", "score", "outcome", "model_id"), is_text),
-    "people": row(whole(0, 1 << 62), or_none(whole(0, 1 << 62))),
-    "user": lambda v: isinstance(v, dict),
-    "not_read": list_of(is_text),
-}
-# What each entry must be, in the order in which it is checked.
-CHECKS: dict[str, tuple[Check, str]] = {
-    "unit": (one_of("2**-32"), 'must be "2**-32"'),
-    "about": (
-        lambda v: isinstance(v, dict) and _depth_within(v, MOST_DEPTH),
-        f"must be a table, nested at most {MOST_DEPTH} levels deep",
-    ),
-    "unseen": (one_of("replay", "keep", "error"), "must be replay, keep or error"),
-    "monotone": (one_of(True, False), "must be true or false"),
-    "attributes": (_names, "must be different texts"),
-    "folded": (_names, "must be different attributes"),
-    "bins": (
-        record(
-            kind=one_of("uniform", "geometric", "quantile", "explicit"),
-            divisor=whole(1, UNIT),
-            edges=_are_edges,
-        ),
-        "must have a kind, a divisor, and edges that increase from 0 to 2**32, "
-        f"for at most {MOST_BINS:,} bins; all of them are whole numbers",
-    ),
-    "groups": (list_of(_is_group, 1), "must be groups, at least one, each a list of [attribute, level]"),
-    "patterns": (list_of(list_of(is_level), 1), "must be a list of lists of levels, at least one"),
-    "updates": (
-        list_of(row(whole(0, UNIT), whole(0, UNIT), whole(-2 * UNIT, 2 * UNIT))),
-        "must be lists of three whole numbers: a group, a bin, and a shift from -2**33 to 2**33",
-    ),
-    "points": (
-        list_of(record(**POINTS)),
-        "must be tables of a column, its levels or its cuts, which increase, and points from "
-        f"-{MOST_POINTS:,} to {MOST_POINTS:,}",
-    ),
-    "start": (
-        list_of(row(_is_group, row(*[_is_shift] * N_INNER))),
-        f"must be groups, each with {N_INNER} whole numbers from -{MOST_WITH_ENDS:,} to {MOST_WITH_ENDS:,}",
-    ),
-    "ends": (
-        list_of(row(*[_is_shift] * 2)),
-        f"must be pairs of whole numbers from -{MOST_WITH_ENDS:,} to {MOST_WITH_ENDS:,}",
-    ),
-}
+def _must(key: str) -> str:
+    """What an entry must be."""
+    return f'"{key}" {schema_of(CORRECTION)["properties"][key].get("description", "")}'
 
 
 def _correction(content: dict[str, Any], version: int) -> Correction:
@@ -271,23 +204,25 @@ def _correction(content: dict[str, Any], version: int) -> Correction:
         if version < since:
             need(key not in content, f'version {version} has no "{key}"')
             content = {**content, key: value}
-    expected = ("format", "version", "derived", *CHECKS)
-    for key in expected:
+    checks, checks_about = _checks()
+    for key in checks:
         need(key in content, f'the entry "{key}" is missing')
     for key in content:
-        need(key in expected, f'"{plain(key, 40)}" is not an entry of version {version}')
-    for key, (fine, text) in CHECKS.items():
-        need(fine(content[key]), f"{_where(key, content[key], fine)} {text}")
+        need(key in checks, f'"{plain(key, 40)}" is not an entry of version {version}')
     about, attributes = content["about"], content["attributes"]
-    for key, fine in ABOUT.items():
-        need(key not in about or fine(about[key]), f'"{key}" of "about" is out of range')
-    need({*content["folded"]} <= {*attributes}, '"folded" must be different attributes')
+    need(isinstance(about, dict) and _depth_within(about, MOST_DEPTH), _must("about"))
+    for key in about.keys() & checks_about.keys():
+        need(checks_about[key](about[key]), f'"{key}" of "about" is out of range')
+    for key, fits in checks.items():
+        need(key == "version" or fits(content[key]), f"{_where(key, content[key], fits)}{_must(key)}")
+    need({*content["folded"]} <= {*attributes}, _must("folded"))
     content = content if version > 2 else _with_level_keys(content)
     patterns = _patterns(attributes, content["patterns"], derived(content["derived"], attributes))
     levels = {name: {*known} for name, known in zip(patterns.attributes, patterns.levels)}
     groups = _groups(content["groups"], levels, '"groups"')
     terms = _groups([group for group, _ in content["start"]], levels, '"start"')
     edges = np.array(content["bins"]["edges"], dtype=np.int64)
+    need(edges[0] == 0 and edges[-1] == UNIT and np.all(np.diff(edges) > 0), _must("bins"))
     bins = Bins(edges, content["bins"]["kind"], content["bins"]["divisor"])
     updates = np.array(content["updates"], dtype=np.int64).reshape(-1, 3)
     known = np.all(updates[:, :2] < (len(groups), len(bins)))
@@ -319,6 +254,7 @@ def _points_table(rows: list[dict[str, Any]]) -> PointsTable | None:
     lists = [{key: tuple(map(kind, one[key])) for key, kind in kinds.items()} for one in rows]
     features = tuple(FeaturePoints(**one | own) for one, own in zip(rows, lists))
     for feature in features:
+        need(all(a < b for a, b in pairwise(feature.cuts)), _must("points"))
         wanted = len(feature.levels) or len(feature.cuts) + 1
         need(len(feature.points) == wanted, '"points" must have one number for each level or range')
         need(not (feature.levels and feature.cuts), '"points" have either levels or cuts')
@@ -330,10 +266,10 @@ def _points_table(rows: list[dict[str, Any]]) -> PointsTable | None:
 
 
 def _where(key: str, value: Any, fine: Check) -> str:
-    """What is wrong: the entry, or the first of its rows that is."""
+    """The first row of an entry that is wrong, if it has rows."""
     rows = enumerate(value, 1) if key in BY_ROWS and isinstance(value, list) else ()
     wrong = next((i for i, row in rows if not fine([row])), None)
-    return f'"{key}"' if wrong is None else f'row {wrong:,} of "{key}" is wrong: "{key}"'
+    return "" if wrong is None else f'row {wrong:,} of "{key}" is wrong: '
 
 
 def _with_level_keys(content: dict[str, Any]) -> dict[str, Any]:

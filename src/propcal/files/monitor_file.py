@@ -13,7 +13,7 @@ from propcal.core.patterns import PERIOD
 from propcal.core.reduction import people_by_key
 from propcal.errors import Argument, FileFormatError, InputError, refused
 from propcal.files.atoms_file import read_atoms, save_atoms
-from propcal.files.shapes import need
+from propcal.files.strict_json import need
 from propcal.files.transaction import Look, look_of, outputs
 from propcal.identity import Identity
 from propcal.monitoring.monitor import Monitor, PeriodRecord

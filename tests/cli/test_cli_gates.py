@@ -228,8 +228,14 @@ def test_gates_of_a_correction(files, run):
     model = PMCBoost().fit(files.risk, files.y, sensitive_features=files[["race", "gender"]])
     model.correction_.save("model.json")
     corrected = ("--correction", "model.json")
-    _, err = run("audit", "visits.csv", *COLUMNS, *corrected, *fail_on("same-people", "verdict"), code=1)
-    assert err.count("the correction was fitted to these very people") == 2
+    conditions = fail_on("same-people", "verdict", "pmc > 50", "oe > 50", "within 90%")
+    _, err = run("audit", "visits.csv", *COLUMNS, *corrected, *conditions, code=1)
+    assert err.count("the correction was fitted to these very people") == 5
+    model.correction_.save("shared.json", share=True)
+    shared = ("--correction", "shared.json", *fail_on("same-people"))
+    for more, code in ((), 1), (("--allow-undecided",), 0):
+        _, err = run("audit", "visits.csv", *COLUMNS, *shared, *more, code=code)
+        assert "the correction does not say which people it was fitted to" in err
     recoded = files.assign(gender=files.gender.map({"F": "female", "M": "male"}))
     recoded.to_csv("recoded.csv", index=False)
     out, err = run(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from propcal.auditing.names import MISCALIBRATED
 from propcal.cli.atoms import note_unused_labels, read_people
-from propcal.cli.gates import Decision, Gates, decide, end, read_gates, unseen_share
+from propcal.cli.gates import Decision, Gates, decide, end, read_gates
 from propcal.cli.options import Files, Only, Rows, Without, words
 from propcal.cli.screen import Output, echo, progress, say, warnings_as_lines, working
 from propcal.errors import InputError, refused
@@ -94,8 +94,7 @@ def audit(
     note_unused_labels(names.labels, people)
     seen = cache(lambda suppress: protected(result, suppress))  # once for all that is shown alike
 
-    unseen = unseen_share(people, model)
-    decisions = decide(conditions, gates, result, seen(out.suppress or 0), unseen, sites)
+    decisions = decide(conditions, gates, result, seen(out.suppress or 0), people, model, sites)
     parts = {"correction": model, "sites": sites}
     content = out.write(
         output=lambda n: _json(seen(n), sites, n, decisions),

@@ -35,7 +35,6 @@ NUMBERS |= {f"{loss}_rms": ("debiased", loss, "rms") for loss in CRITERIA}
 NAMES = (*NUMBERS, "oe", "unseen")
 WORDS = ("verdict", "same-people")  # conditions without a number
 OF_CORRECTION = ("same-people", "unseen")
-ABOUT_GROUPS = ("verdict", "within", *NUMBERS)
 _FORM = re.compile(r"\s*([a-zA-Z_.-]+)\s*(?:\[(.*)\])?\s*(>=|<=|>|<|)\s*([-+0-9.eE]+\s*%?|)\s*")
 
 
@@ -145,7 +144,7 @@ def _gate(text: str) -> Gate:
         if not math.isfinite(limit):
             problem = "the limit is not a finite number"
         elif not _possible(name, compare, limit):
-            problem = "this can never hold"
+            problem = "a share is above 0% and below 100%" if name == "within" else "this can never hold"
     if problem:
         raise InputError(f"--fail-on {text!r}: {problem}", next_step=step)
     return Gate(name, compare, limit, _group(group, text) if group else ())
@@ -187,7 +186,7 @@ def unseen_share(people: Atoms, correction: Correction | None) -> float:
 
 
 def decide(
-    gates: Sequence[Gate], options: Gates, result: Any, shown: Any, unseen: float, sites: Any = None
+    gates: Sequence[Gate], options: Gates, result: Any, shown: Any, people: Atoms, correction: Any, sites: Any
 ) -> list[Decision]:
     """Decide every gate, in a comparison for the last score; `shown` has protected counts if any has.
 
@@ -196,11 +195,16 @@ def decide(
     several = hasattr(result, "audits")
     judged, printed = (list(r.audits.values())[-1] if several else r for r in (result, shown))
     off = "" if several or sites is None or not sites.claims else f"sites: {sites.headline}"
-    return [_decide(gate, options, judged, printed, unseen, off) for gate in gates]
+    known = correction is not None and "fingerprint" in correction.about  # which people it was fitted to
+    same = judged.settings["fitted_on_these"] if known else None
+    unseen = unseen_share(people, correction)
+    return [_decide(gate, options, judged, printed, unseen, off, same) for gate in gates]
 
 
-def _decide(gate: Gate, options: Gates, audit: Any, shown: Any, unseen: float, off: str) -> Decision:
-    conclusion, same = audit.verdict.conclusion, audit.settings["fitted_on_these"]
+def _decide(
+    gate: Gate, options: Gates, audit: Any, shown: Any, unseen: float, off: str, same: bool | None
+) -> Decision:
+    conclusion = audit.verdict.conclusion
     value: float | str | bool | None
     if gate.name == "within" and audit.settings["within"] is None:  # the audit could not ask
         value, why, failed, unknown = None, "", False, _too_few(gate, audit.groups.iloc[0])
@@ -208,15 +212,9 @@ def _decide(gate: Gate, options: Gates, audit: Any, shown: Any, unseen: float, o
         value, why = conclusion, f"the verdict is: {conclusion}"
         failed = conclusion.startswith((finding.MISCALIBRATED, finding.NOT_SHOWN))
         unknown = "" if failed or conclusion.startswith((finding.NONE_FOUND, finding.SHOWN)) else why
-        if gate.name == "verdict" and audit.verdict.errors:
-            value, why, failed, unknown = (
-                finding.MISCALIBRATED,
-                f"the verdict is: {finding.MISCALIBRATED}",
-                True,
-                "",
-            )
-        if off and not failed and gate.name == "verdict":
-            value, why, failed, unknown = finding.MISCALIBRATED, off, True, ""
+        if gate.name == "verdict" and (audit.verdict.errors or (off and not failed)):
+            why = f"the verdict is: {finding.MISCALIBRATED}" if audit.verdict.errors else off
+            value, failed, unknown = finding.MISCALIBRATED, True, ""
     elif gate.name == "same-people":
         value, failed, why = same, bool(same), _fitted(audit)
         unknown = "" if same is not None else "the correction does not say which people it was fitted to"
@@ -226,8 +224,8 @@ def _decide(gate: Gate, options: Gates, audit: Any, shown: Any, unseen: float, o
         unknown = f"{_what(gate)} is not known for these data" if math.isnan(number) else ""
         value = None if math.isnan(told) or isinstance(told, Limit) else float(told)
         why = _told(gate, told, number)
-    if not unknown and not failed and gate.name in ABOUT_GROUPS:
-        unknown = _untested(audit, options)
+    if not unknown and not failed and gate.name not in OF_CORRECTION:
+        unknown = _untested(gate, audit, options)
     passed = not failed and (not unknown or options.allow_undecided)
     return Decision(gate, value, not unknown, passed, why if failed else unknown)
 
@@ -241,12 +239,12 @@ def _too_few(gate: Gate, everybody: Any) -> str:
     return why or "there are too few events"
 
 
-def _untested(audit: Any, options: Gates) -> str:
+def _untested(gate: Gate, audit: Any, options: Gates) -> str:
     """Why the audit is no evidence that all is well; empty if it is."""
     if audit.settings["fitted_on_these"]:
         return _fitted(audit)
     tested = audit.groups["finding"].iloc[1:].isin((finding.TOO_LOW, finding.TOO_HIGH, finding.CHANCE)).any()
-    if tested or options.overall_only:
+    if tested or options.overall_only or gate.name == "oe":
         return ""
     return "no group was tested; name groups with --groups, or add --overall-only"
 

@@ -60,6 +60,39 @@ def test_no_predictor_of_a_hundred_thousand_breaks_a_bound():
         assert mc <= bounds.mc_from_dc(dc, overall) + 1e-9, (risk, score)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("binning", ["uniform", "geometric"])
+def test_no_discretised_predictor_of_a_hundred_thousand_breaks_a_bound(binning):
+    """Some groups in one bin, of which everybody is given one score; in half of the draws near its edges."""
+    from propcal.core import bins as b
+
+    rng = np.random.default_rng(1)
+    choices = [(0.1, 10), (0.01, 5), (0.3, 20)]
+    made = {
+        (rho, n): b.uniform(n).edges if binning == "uniform" else b.geometric(n, rho).edges
+        for rho, n in choices
+    }
+    for _ in range(100_000):
+        rho, n_bins = choices[rng.integers(3)]
+        edges = made[rho, n_bins] / 2**32
+        j = rng.integers(len(edges) - 1)
+        below = binning == "geometric" and j == 0
+        places = rng.random(2) if rng.random() < 0.5 else rng.permutation([1e-6, 1 - 1e-6])
+        mean, one_score = edges[j] + places * (edges[j + 1] - edges[j])
+        risk = np.clip(mean * rng.uniform(0.7, 1.4, rng.integers(1, 6)), rho, 1)
+        alpha = (np.abs(risk - mean) / risk).max()
+        after = np.abs(risk - one_score)
+        how = (alpha, n_bins, rho, binning)
+        assert (after / risk).max() <= bounds.pmc_from_binned(*how, below_rho=below) + 1e-9, (risk, mean)
+        dc = np.log(risk.max() / risk.min())
+        assert dc <= bounds.dc_from_binned_pmc(*how, below_rho=below) + 1e-9, (risk, mean)
+        if binning == "uniform":
+            assert after.max() <= bounds.mc_from_binned(np.abs(risk - mean).max(), n_bins) + 1e-9, (
+                risk,
+                mean,
+            )
+
+
 @given(some_risks, st.floats(0.01, 0.99))
 def test_pmc_bounds_dc_and_mc_at_one_score(risk, score):
     mc, pmc, dc = exact_losses(risk, score)

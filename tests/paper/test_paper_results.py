@@ -207,6 +207,21 @@ def test_the_tests_are_those_of_scipy_with_bonferroni(tmp_path):
     assert too_few(found) == ""
 
 
+def test_marks_over_trials_count_every_setting_of_every_seed(tmp_path):
+    """As in the paper's notebook, where the base model counts as often as there are settings."""
+    rng = np.random.default_rng(9)
+    rows = []
+    for seed in range(4):
+        rows.append(trial(seed, "LR", Setting(BASE, TWO), mc_loss=1 + rng.random()))
+        rows += [trial(seed, "LR", at(PMC, alpha=alpha), mc_loss=rng.random()) for alpha in (0.001, 0.1, 0.2)]
+    trials = read(tmp_path, *rows)
+    (row,) = tests(trials).query("metric == 'mc_loss'").to_dict("records")
+    base, pmc = (trials.loc[trials["method"] == method, "mc_loss"].to_numpy() for method in (BASE, PMC))
+    p = stats.mannwhitneyu(np.repeat(base, 3), pmc).pvalue
+    assert row["trials_corrected"] == pytest.approx(p)
+    assert (row["trials_mark"], row["mark"]) == ("****", "ns")
+
+
 def test_marks_are_those_of_the_published_caption():
     assert [mark(p) for p in (1, 0.04, 0.01, 0.001, 1e-4, 0)] == ["ns", "ns", "**", "***", "****", "****"]
 

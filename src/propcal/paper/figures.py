@@ -34,11 +34,13 @@ def draw_comparison(evidence: Evidence) -> PaperFigure:
     panels = figure.subplots(1, len(METRICS), sharey=True)
     for ax, metric in zip(panels, METRICS):
         block = parts.point_rows(ax, points[points["metric"] == metric], shown, len(models))
-        pairs = tested.loc[tested["metric"] == metric, ["model", "mark", "method_a", "method_b"]]
-        for model, mark, *both in pairs.itertuples(index=False, name=None):
+        columns = ["model", "trials_mark", "mark", "method_a", "method_b"]
+        pairs = tested.loc[tested["metric"] == metric, columns]
+        for model, of_trials, of_seeds, *both in pairs.itertuples(index=False, name=None):
             if (column := BRACKETS.get(tuple(both))) is not None:
                 rows = [block * models.index(model) + [*shown].index(method) for method in both]
-                _bracket(ax, rows, 1.04 + 0.15 * column, mark)
+                said = of_trials if of_trials == of_seeds else f"{of_trials} ({of_seeds})"
+                _bracket(ax, rows, 1.04 + 0.15 * column, said)
         ax.locator_params(axis="x", nbins=4)
         ax.margins(x=0.08)
         better = "higher is better" if metric in HIGHER_IS_BETTER else "lower is better"

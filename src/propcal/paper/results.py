@@ -320,13 +320,14 @@ def smallest_rank_sum(n: int) -> float:
 
 
 def mark(p: float) -> str:
-    """The mark for a p-value in the published figure."""
-    return next(sign for most, sign in MARKS if p <= most)
+    """The mark for a p-value in the published figure; none if there is no p-value."""
+    return next((sign for most, sign in MARKS if p <= most), "")
 
 
 TEST_COLUMNS = [
     *("metric", "model", "method_a", "method_b", "n_seeds", "comparisons", "rank_sum_p"),
     *("rank_sum_corrected", "mark", "signed_rank_p", "signed_rank_corrected", "smallest_possible_corrected"),
+    *("trials_corrected", "trials_mark"),
 ]
 
 
@@ -335,9 +336,15 @@ def tests(trials: pd.DataFrame) -> pd.DataFrame:
 
     A method's value for a seed is the median over its settings. The p-values of a metric are multiplied by
     the number of pairs compared; pairs with our method are counted separately from the published ones.
+    `trials_mark` is the mark of the paper's notebook, which counts every setting of every seed as a case of
+    its own, the base model's as often as there are settings.
     """
     from scipy.stats import mannwhitneyu
 
+    def p_of(a: ArrayLike, b: ArrayLike) -> float:
+        return float(mannwhitneyu(a, b, alternative="two-sided", nan_policy="omit").pvalue)
+
+    each = dict([*_at_every_setting(trials).groupby(["model", "method"])])
     middle = trials.groupby(["model", "method", "seed"])[[*METRICS]].median().reset_index()
     rows: list[tuple[Any, ...]] = []
     for metric in METRICS:
@@ -347,11 +354,12 @@ def tests(trials: pd.DataFrame) -> pd.DataFrame:
             pairs = {(model, *pair): wide.loc[model, [*pair]].dropna() for model, pair in asked}
             pairs = {names: both for names, both in pairs.items() if len(both)}
             for names, both in pairs.items():
-                a, b = both.to_numpy().T
-                p = float(mannwhitneyu(a, b, alternative="two-sided").pvalue)
-                paired, least = signed_rank(a, b), smallest_rank_sum(len(a))
-                corrected = [min(1.0, value * len(pairs)) for value in (p, paired, least)]
-                tested = (p, corrected[0], mark(corrected[0]), paired, *corrected[1:])
+                (model, *pair), (a, b) = names, both.to_numpy().T
+                p, paired, least = p_of(a, b), signed_rank(a, b), smallest_rank_sum(len(a))
+                cases = [each[model, method][metric] for method in pair if (model, method) in each]
+                of_trials = p_of(*cases) if len(cases) == 2 else np.nan
+                corrected = [min(1.0, value * len(pairs)) for value in (p, paired, least, of_trials)]
+                tested = (p, corrected[0], mark(corrected[0]), paired, *corrected[1:], mark(corrected[3]))
                 rows.append((metric, *names, len(a), len(pairs), *tested))
     return pd.DataFrame(rows, columns=TEST_COLUMNS)
 

@@ -46,14 +46,8 @@ class FrozenFit:
         `inside` says which groups of the fit contain which patterns; these may be new ones.
         """
         for shift in self.shifts:
-            by_pattern = inside.T.astype(np.float64) @ shift
-            score = np.clip(score + by_pattern[code, bins_of(score, shift.shape[1])], 0.0, 1.0)
+            score = _moved(score, code, _by_pattern(inside, shift))
         return score
-
-
-def bins_of(score: FloatArray, n_bins: int) -> Any:
-    """The bin of each score: half-open, the last one closed."""
-    return np.minimum((score * n_bins).astype(np.int64), n_bins - 1)
 
 
 def fit_frozen(
@@ -85,27 +79,50 @@ def fit_frozen(
         The share of a gap that an update closes.
     n_bins, max_visits : int
     """
-    shape, shifts = (inside.shape[1], n_bins), []
-    n_updates, visits_left, changed = 0, max_visits, 1
+    rule = np.array([alpha, -1.0 if rho is None else rho, min_share * len(score), eta])
+    n_updates, visits_left, changed, shifts = 0, max_visits, 1, list[FloatArray]()
     while changed and visits_left > 0:
-        place = code * n_bins + bins_of(score, n_bins)
-        people, positives, total = (
-            np.bincount(place, weights=values, minlength=shape[0] * shape[1]).reshape(shape)
-            for values in (None, outcome, score)
-        )
-        shift, changed = _sweep(
-            people.astype(np.float64),
-            positives,
-            total,
-            inside,
-            np.array([alpha, -1.0 if rho is None else rho, min_share * len(score), eta]),
-            visits_left,
-        )
+        sums = _sums(score, outcome, code, inside.shape[1], n_bins)
+        shift, changed = _sweep(*sums, inside, rule, visits_left)
         visits_left -= len(inside) * n_bins
         n_updates += changed
         shifts.append(shift)
-        score = np.clip(score + (inside.T.astype(np.float64) @ shift).ravel()[place], 0.0, 1.0)
+        score = _moved(score, code, _by_pattern(inside, shift))
     return FrozenFit(shifts, n_updates, not changed)
+
+
+def _by_pattern(inside: BoolArray, shift: FloatArray) -> FloatArray:
+    """The shifts of (pattern, bin) from those of (group, bin)."""
+    return np.asarray(inside.T.astype(np.float64) @ shift)
+
+
+@compiled
+def _bin(score: float, n_bins: int) -> int:
+    """The bin of a score: half-open, the last one closed."""
+    return min(int(score * n_bins), n_bins - 1)
+
+
+@compiled
+def _moved(score: Any, code: Any, by_pattern: Any) -> Any:
+    """Each score with the shift of its pattern and bin, clipped."""
+    moved = np.empty_like(score)
+    for i in range(len(score)):
+        shift = by_pattern[code[i], _bin(score[i], by_pattern.shape[1])]
+        moved[i] = min(max(score[i] + shift, 0.0), 1.0)
+    return moved
+
+
+@compiled
+def _sums(score: Any, outcome: Any, code: Any, n_patterns: int, n_bins: int) -> tuple[Any, Any, Any]:
+    """People, outcomes and scores of every (pattern, bin)."""
+    shape = (n_patterns, n_bins)
+    people, positives, total = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+    for i in range(len(score)):
+        j = _bin(score[i], n_bins)
+        people[code[i], j] += 1
+        positives[code[i], j] += outcome[i]
+        total[code[i], j] += score[i]
+    return people, positives, total
 
 
 @compiled

@@ -23,9 +23,7 @@ from propcal.paper.trial_store import METRICS, Evidence
 
 LEAST_SEEDS = 20  # fewer shuffles give no verdict
 TABLE_5 = ("LR", "RF")
-FEW_GROUPS = "fewer than three intersectional groups have a share of gamma of the test set"
 ROUNDING = 1e-6  # the losses are computed in floating point
-TWO_DECIMALS = 0.005  # what disappears when rounded to two decimals
 Answer = tuple[Any, str]
 Asked = Mapping[str, Any]
 
@@ -167,7 +165,7 @@ LIMITS: dict[str, Callable[[Any, Any], Any]] = {
     "at_least": operator.ge,
     "size_below": lambda value, limit: abs(value) < limit,
     "about": about,
-    "to_two_decimals": lambda value, other: np.abs(value - other) < TWO_DECIMALS,
+    "to_two_decimals": lambda value, other: np.abs(value - other) < 0.005,
 }
 
 
@@ -384,21 +382,8 @@ def wins(case: Case, *, method: str, metrics: Sequence[str], never: bool = False
             said = ", ".join(f"{m} {share:.0f} %" for m, share in shares.items())
             agreed.append(shares[method] > max(shares[m] for m in THREE if m != method))
         parts.append(f"by {reading}: {said}")
-    return all(agreed), f"{_in_words(agreed)}; {f'{method} best ' if never else ''}{'; '.join(parts)}"
-
-
-def _in_words(agreed: Sequence[bool]) -> str:
-    """By which interpretations of Table 6 the trials agree.
-
-    >>> _in_words([True, False, False]), _in_words([False, False, False])
-    ('agrees by the first interpretation only', 'by none of 3 interpretations')
-    """
-    if len(agreed) == 1:
-        return "one winner for each seed"
-    if all(agreed) or not any(agreed):
-        return f"by {'all' if all(agreed) else 'none of'} {len(agreed)} interpretations"
-    which = [name for name, true in zip(("first", "second", "third"), agreed) if true]
-    return f"agrees by the {' and '.join(which)} interpretation only"
+    held = f"holds by {sum(agreed)} of {len(agreed)} interpretations; " if len(agreed) > 1 else ""
+    return all(agreed), f"{held}{f'{method} best ' if never else ''}{'; '.join(parts)}"
 
 
 def curves_improve(case: Case) -> Answer:
@@ -408,7 +393,8 @@ def curves_improve(case: Case) -> Answer:
         raise NoVerdictError("no calibration curves of RF")
     found = counts.curves(case.places)
     if len(found.errors) < N_GROUPS:
-        raise NoVerdictError(FEW_GROUPS, NOT_ASKED)
+        few = "fewer than three intersectional groups have a share of gamma of the test set"
+        raise NoVerdictError(few, NOT_ASKED)
     rows = [*zip(found.errors["group"], found.errors[BASE], found.errors[PMC])]
     names = {group: subgroup(group, found.attributes) for group, *_ in rows}
     numbers = "; ".join(f"{names[group]}: {100 * b:.1f} % to {100 * a:.1f} %" for group, b, a in rows)

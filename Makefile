@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 LOWEST := .venv-lowest
 
-.PHONY: demo test test-engines test-browser test-slow test-recipes test-all test-lowest lint types bench bench-quality figures docs coverage wheel map clean
+.PHONY: demo test test-engines test-browser test-slow test-recipes test-all test-lowest lint types bench bench-quality figures docs coverage wheel test-wheel map clean
 
 demo: .venv/installed
 	$(BIN)/propcal demo
@@ -82,6 +82,13 @@ wheel:
 	$(PYTHON) -m venv --clear build/empty
 	build/empty/bin/pip install --quiet build/dist/*.whl
 	cd build/empty && bin/propcal demo
+
+# the fast tests of the sdist, unpacked outside of this folder, on the wheel
+test-wheel: wheel
+	build/empty/bin/pip install --quiet --upgrade "pip>=25.1"
+	build/empty/bin/pip install --quiet --group test
+	outside=$$(mktemp -d) && tar -xzf build/dist/*.tar.gz --strip-components=1 -C $$outside && \
+		tests=$(CURDIR)/build/empty/bin/pytest && cd $$outside && $$tests -n auto --dist worksteal tests docs README.md
 
 map: .venv/developed
 	$(BIN)/python docs/module_map.py

@@ -14,7 +14,7 @@ from propcal.auditing.claims import Region
 from propcal.auditing.hypothesis_tests import events_p_value, slope_test
 from propcal.auditing.intervals import accepted_range, possible_truths
 from propcal.auditing.loss_intervals import DEBIASED_COLUMNS
-from propcal.auditing.measures import ratio_intervals
+from propcal.auditing.measures import ratio_intervals, reversed_ranking, surely_not_reversed
 from propcal.auditing.sample import Sample
 from propcal.core.fit.evidence import repeat_effect
 from propcal.core.fit.log_odds_cells import Basis, _triangles, count_cells
@@ -149,3 +149,29 @@ def test_a_region_in_which_nobody_scores_is_told_as_it_is():
     between, around = Region(0.3, 0.5, "too low"), Region(0.3, 0.9, "too low")
     assert _where_scores_are(between, atoms) == [between]
     assert [round(one.low, 6) for one in _where_scores_are(around, atoms)] == [0.6]
+
+
+@pytest.mark.parametrize(
+    ("events", "others", "known", "reversed_"),
+    [
+        # a share of the people with the outcome, and of those without it, has the higher of two scores:
+        # the AUROC is one half and half of the difference
+        ((350, 1000), (650, 1000), 0.35, True),
+        ((450, 1000), (550, 1000), 0.45, False),  # below one half for sure, but not by much
+        ((550, 1000), (450, 1000), 0.55, False),
+        ((10, 50), (700, 1000), 0.25, True),
+        ((10, 49), (700, 1000), 0.5 * (1 + 10 / 49 - 0.7), False),  # 49 events may be chance
+        ((700, 1000), (10, 50), 0.75, False),
+    ],
+)
+def test_a_ranking_is_reversed_below_an_area_of_four_tenths(events, others, known, reversed_):
+    (high_one, one), (high_zero, zero) = events, others
+    low = (0.2, one - high_one + zero - high_zero, one - high_one)
+    atoms = rows_to_atoms(*rows(low, (0.7, high_one + high_zero, high_one)), None)
+    found = reversed_ranking(Sample.of(atoms))
+    assert (found is not None) == reversed_
+    if reversed_:
+        assert found.value == pytest.approx(known)
+    # in ranges that are far apart, pairs with equal scores count as ranked wrongly
+    right = high_one * (zero - high_zero)
+    assert surely_not_reversed(atoms) == (right > 0.4 * one * zero)

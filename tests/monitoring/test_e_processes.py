@@ -12,7 +12,7 @@ from propcal.core.groups.collection import Group
 from propcal.core.patterns import PERIOD
 from propcal.core.reduction import keyed
 from propcal.monitoring import e_processes as ep
-from propcal.monitoring.alarms import Onset, onset_of, ratio_of, ratio_since
+from propcal.monitoring.alarms import Onset, _right_before, onset_of, ratio_of, ratio_since
 from propcal.monitoring.watched_groups import PeriodCounts
 
 EVERYBODY = Group(())
@@ -186,3 +186,21 @@ def test_nobody_had_the_outcome():
     ratio, low, high = ratio_of(*(part[0, 0] for part in (sums.people, sums.positives, sums.score)))
     assert (ratio, low) == (0, 0)
     assert high == pytest.approx(-np.log(0.05) / 3)
+
+
+@pytest.mark.parametrize(("events", "right"), [(87, True), (86, False), (113, True), (114, False)])
+def test_a_group_was_right_before_an_onset_if_its_events_vary_as_tosses_do(events, right):
+    """Predicted 20 %, shifted to 50 %: of 200 people before the onset 100 +- 1.96 * sqrt(50) have events."""
+    people = np.full((4, 1, 2), 100.0)
+    # the second and the third period count, and of these the first range
+    positives = np.array([[100, 100], [50, 90], [events - 50, 90], [100, 100]], dtype=float)[:, None, :]
+    sums = PeriodCounts(
+        ("a", "b", "c", "d"),
+        (Group(()),),
+        np.array([0, 1]),
+        np.array([0.0, 0.5, 1.0]),
+        people,
+        positives,
+        0.2 * people,
+    )
+    assert _right_before(sums, np.array([True, False]), 1, 3, np.log(4)) == right

@@ -4,6 +4,7 @@ import json
 import re
 import warnings
 from datetime import date
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -11,6 +12,7 @@ import pytest
 
 from propcal import Groups, Monitor
 from propcal.errors import FileFormatError, InputError
+from propcal.monitoring.held_out import _pooled, with_findings
 
 ROLES = {"score": "risk", "outcome": "died", "time": "day", "groups": ["ward", "sex"]}
 
@@ -436,3 +438,62 @@ def test_a_loaded_state_may_be_saved_twice(watched, wrong):
     again.save("a.monitor")
     again.save("a.monitor")
     assert Monitor.load("a.monitor").records["2025-02"].people == 1190
+
+
+@pytest.mark.parametrize(
+    ("loss", "middle", "level", "found"),
+    [
+        # of three tests, the clearest needs p < 0.05 / 3 (z 2.39), the second 0.05 / 2 (2.24), and the last
+        # 0.05 (1.96)
+        (-2.45, 2.30, 1.90, ("better", "nearer to 1", "")),
+        (-2.35, 2.30, 1.90, ("no clear change", "", "")),
+        (-2.45, 2.20, 1.90, ("better", "", "")),
+        (2.45, -2.30, -1.97, ("worse", "nearer to 1", "too high")),
+        (2.45, -2.30, -1.95, ("worse", "nearer to 1", "")),
+        (1.00, -2.30, -3.60, ("no clear change", "further from 1", "too high")),
+        (1.00, 2.30, 3.60, ("no clear change", "further from 1", "too low")),
+    ],
+)
+def test_what_a_correction_does_at_a_site_is_tested_three_times(loss, middle, level, found):
+    """In standard errors: the change of the loss, the middle of both log O/E ratios, and the later one."""
+    error, reach = 0.02, 1.959964 * 0.02
+    after = level * error
+    before = 2 * middle * error - after
+    row = {
+        "change": loss * error,
+        "change_low": loss * error - reach,
+        "change_high": loss * error + reach,
+        "observed_expected_before": np.exp(before),
+        "observed_expected_after": np.exp(after),
+        "observed_expected_after_low": np.exp(after - reach),
+        "observed_expected_after_high": np.exp(after + reach),
+    }
+    table = with_findings(pd.DataFrame([row]), np.array([True]))
+    assert tuple(table.loc[0, ["finding", "moved", "level"]]) == found
+    table = with_findings(pd.DataFrame([row]), np.array([False]))
+    assert tuple(table.loc[0, ["finding", "moved", "level"]]) == ("not corrected", "", "")
+
+
+def test_sites_are_pooled_with_the_error_of_each():
+    """100 events +- 10 where 125 were expected, and 20 where 16 were, whose own interval is not known."""
+    half = 1.959964 * 0.1
+
+    def site(people, rate, mean, low, high):
+        row = pd.Series(
+            {
+                "people": people,
+                "outcome_rate": rate,
+                "mean_score": mean,
+                "observed_expected_low": low,
+                "observed_expected_high": high,
+            }
+        )
+        groups = SimpleNamespace(iloc=[row])
+        return SimpleNamespace(audits={"score": None, "corrected": SimpleNamespace(groups=groups)})
+
+    sites = {
+        "a": site(1000, 0.1, 0.125, 0.8 * np.exp(-half), 0.8 * np.exp(half)),
+        "b": site(400, 0.05, 0.04, np.nan, np.nan),
+    }
+    reach = np.exp(1.959964 * np.sqrt(10**2 + 16) / 120)
+    assert _pooled(sites) == pytest.approx((120 / 141, 120 / 141 / reach, 120 / 141 * reach), rel=1e-6)

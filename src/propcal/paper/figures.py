@@ -39,8 +39,9 @@ def draw_comparison(evidence: Evidence) -> PaperFigure:
         for model, of_trials, of_seeds, *both in pairs.itertuples(index=False, name=None):
             if (column := BRACKETS.get(tuple(both))) is not None:
                 rows = [block * models.index(model) + [*shown].index(method) for method in both]
-                said = of_trials if of_trials == of_seeds else f"{of_trials} ({of_seeds})"
-                _bracket(ax, rows, 1.04 + 0.15 * column, said)
+                _bracket(
+                    ax, rows, 1.04 + 0.15 * column, of_trials, "0.25" if of_trials == of_seeds else "0.65"
+                )
         ax.locator_params(axis="x", nbins=4)
         ax.margins(x=0.08)
         better = "higher is better" if metric in HIGHER_IS_BETTER else "lower is better"
@@ -52,11 +53,11 @@ def draw_comparison(evidence: Evidence) -> PaperFigure:
     return finished("comparison", figure, handles(evidence.methods), data, evidence, **known)
 
 
-def _bracket(ax: Any, rows: list[float], x: float, mark: str) -> None:
+def _bracket(ax: Any, rows: list[float], x: float, mark: str, color: str) -> None:
     """A bracket beside the panel from one row to another, with its mark."""
     ends, place = [rows[0] + 0.12, rows[1] - 0.12], ax.get_yaxis_transform()
     ax.plot([x, x], ends, transform=place, color="0.5", lw=0.8, clip_on=False)
-    style = {"rotation": 90, "ha": "left", "va": "center", "fontsize": SMALL, "color": "0.25"}
+    style = {"rotation": 90, "ha": "left", "va": "center", "fontsize": SMALL, "color": color}
     ax.text(x + 0.015, sum(ends) / 2, mark, transform=place, clip_on=False, **style)
 
 

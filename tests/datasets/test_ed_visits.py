@@ -5,12 +5,14 @@ import pytest
 
 from propcal.datasets.ed_visits import (
     COMPLAINTS,
+    DETAILS,
     N_VISITS,
     PLAUSIBLE,
     SECOND_COMPLAINTS,
     TABLE_1,
     make_ed_visits,
 )
+from propcal.errors import InputError
 
 
 @pytest.fixture(scope="module")
@@ -85,6 +87,22 @@ def test_a_text_names_one_complaint_or_two_and_the_ill_name_graver_ones(visits):
         assert main not in seconds
     risk = visits.true_risk.groupby(visits.chief_complaint).mean()
     assert risk["chest pain, cough"] < risk["chest pain, syncope"]
+
+
+def test_details_add_words_and_change_nothing_else(visits):
+    detailed = make_ed_visits(seed=4, details=len(DETAILS))
+    assert detailed.drop(columns="chief_complaint").equals(visits.drop(columns="chief_complaint"))
+    further = detailed.chief_complaint.str.split(", ").str[-1]
+    told = further.isin(DETAILS)
+    assert 0.3 < told.mean() < 0.37
+    assert (detailed.chief_complaint[~told] == visits.chief_complaint[~told]).all()
+    assert {*further[told]} == {*DETAILS}
+    risk = visits.true_risk.groupby(further).mean()
+    assert risk["refill"] < risk["sepsis"]
+    words = {word for text in detailed.chief_complaint for word in text.replace(",", "").split()}
+    assert len(words) == 100  # as many as the authors use
+    with pytest.raises(InputError, match="details"):
+        make_ed_visits(100, details=len(DETAILS) + 1)
 
 
 def test_insurance_differs_by_group(visits):

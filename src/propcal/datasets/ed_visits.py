@@ -21,12 +21,18 @@ STEEPNESS: dict[str, float] = _DATA["steepness"]
 PLAUSIBLE: dict[str, tuple[float, float]] = _DATA["plausible"]
 COMPLAINTS: dict[str, float] = _DATA["complaints"]
 SECOND_COMPLAINTS: dict[str, list[str]] = _DATA["second_complaints"]
+DETAILS: list[str] = _DATA["details"]
 MARITAL_STATUS: dict[str, list[float]] = _DATA["marital_status"]
 MARITAL_AGES = (18, 40, 60, 90)
 
 
 def make_ed_visits(
-    n: int = N_VISITS, seed: int = 0, *, illness_effect: float = 1.0, complaint_effect: float = 1.0
+    n: int = N_VISITS,
+    seed: int = 0,
+    *,
+    illness_effect: float = 1.0,
+    complaint_effect: float = 1.0,
+    details: int = 0,
 ) -> pd.DataFrame:
     """Generate emergency-department visits with a known true risk of admission.
 
@@ -42,6 +48,9 @@ def make_ed_visits(
     illness_effect, complaint_effect : float, default=1
         How many times as much the log-odds of admission depend on illness, and on the complaint. Larger
         effects make admission easier to predict.
+    details : int, default=0
+        How many further words, such as "chronic" or "left", complaints may contain (at most 49): a third of
+        the visits have one. Everything else stays the same.
 
     Returns
     -------
@@ -60,6 +69,7 @@ def make_ed_visits(
     check_number("n", n, at_least=100, whole=True)
     check_number("illness_effect", illness_effect, at_least=0)
     check_number("complaint_effect", complaint_effect, at_least=0)
+    check_number("details", details, at_least=0, at_most=len(DETAILS), whole=True)
     rng = np.random.default_rng(seed)
     cells = [(race, gender, *cell) for race, pair in TABLE_1.items() for gender, cell in zip("FM", pair)]
     cell = rng.permutation(np.repeat(np.arange(len(cells)), _shares(n, [visits for *_, visits, _ in cells])))
@@ -74,6 +84,9 @@ def make_ed_visits(
     extra = np.random.default_rng([seed, 1])  # a separate generator, which affects neither risk nor outcome
     visits["chief_complaint"] = _with_second(extra, visits["chief_complaint"], illness, visits["age"])
     visits.update(_some_unrecorded(extra, race, visits))
+    if details:
+        further = np.random.default_rng([seed, 2])
+        visits["chief_complaint"] = _with_detail(further, visits["chief_complaint"], illness, details)
     columns: dict[str, Any] = {"race": race, "gender": gender, **visits}
     return pd.DataFrame({**columns, "true_risk": risk, "admitted": admitted})
 
@@ -197,10 +210,21 @@ def _with_second(rng: np.random.Generator, main: Any, illness: FloatArray, age: 
     n = len(main)
     names_two = rng.random(n) < _expit(-0.9 + 0.4 * illness + 0.01 * (age - 50))
     seconds = np.array([SECOND_COMPLAINTS[name] for name in COMPLAINTS], dtype=object)
-    gravity = _expit(0.8 * illness + rng.logistic(size=n))
-    place = np.minimum((gravity * seconds.shape[1]).astype(np.int64), seconds.shape[1] - 1)
-    second = seconds[_index(main, COMPLAINTS), place]
+    second = seconds[_index(main, COMPLAINTS), _by_gravity(rng, illness, seconds.shape[1])]
     return np.where(names_two, main + ", " + second, main)
+
+
+def _with_detail(rng: np.random.Generator, complaint: Any, illness: FloatArray, n_words: int) -> Any:
+    """A further word in a third of the texts; it is more severe for sicker patients."""
+    has_one = rng.random(len(illness)) < 1 / 3
+    word = np.array(DETAILS[:n_words], dtype=object)[_by_gravity(rng, illness, n_words)]
+    return np.where(has_one, complaint + ", " + word, complaint)
+
+
+def _by_gravity(rng: np.random.Generator, illness: FloatArray, n_kinds: int) -> IntArray:
+    """Draw one of several kinds, ordered from mild to severe, by illness."""
+    gravity = _expit(0.8 * illness + rng.logistic(size=len(illness)))
+    return np.minimum((gravity * n_kinds).astype(np.int64), n_kinds - 1)
 
 
 def _some_unrecorded(rng: np.random.Generator, race: Any, visits: dict[str, Any]) -> dict[str, Any]:

@@ -231,7 +231,7 @@ class Setup:
 
 
 SETUPS: dict[str, dict[str, Any]] = DATA["setups"]
-SURROGATES: dict[str, dict[str, float]] = DATA["surrogates"]
+SURROGATES: dict[str, dict[str, Any]] = DATA["surrogates"]
 
 
 def setup_of(given: str | Setup | Mapping[str, Any] | None) -> Setup:

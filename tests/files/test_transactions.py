@@ -82,6 +82,16 @@ def test_one_file_that_fails_leaves_all_as_they_were(folder):
     assert written() == ()
 
 
+def test_the_file_that_does_not_fit_on_the_disk_is_named(folder):
+    def full(part):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.raises(OSError, match="No space") as told:
+        fill("b", full)
+    assert told.value.filename == "b"
+    assert texts() == OLD
+
+
 def test_a_file_that_fails_and_is_done_without_does_not_appear(folder):
     with outputs() as out:
         out.file("a").write_text("new a")

@@ -211,7 +211,7 @@ def _system_trouble(error: OSError) -> str:
         _give_up_stdout()
         return f"cannot write to standard output: {error.strerror}{_so_far()}"
     if error.errno == ENOSPC:
-        return "there is no space left to write the file; free some space, or use another disk"
+        return f"there is no space left to write {error.filename}; free some space, or use another disk"
     return f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
 
 

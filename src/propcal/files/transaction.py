@@ -208,8 +208,10 @@ def whole_file(path: str | PathLike[str]) -> Iterator[Path]:
         part = out.file(path)
         try:
             yield part
-        except BaseException:
+        except BaseException as error:
             out.drop(part)
+            if isinstance(error, OSError) and error.filename is None and error.errno is not None:
+                error.filename = str(path)
             raise
 
 

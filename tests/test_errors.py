@@ -34,7 +34,7 @@ SOURCES = sorted((ROOT / "src" / "propcal").rglob("*.py"))
 # arguments that errors mention and no command has an option for
 PYTHON_ONLY = {
     *("complaint_effect", "delta", "epsilon", "fewest", "illness_effect", "kept_apart", "kind", "n"),
-    *("n_updates", "person", "r_max", "r_min", "readings", "size", "threads"),
+    *("details", "n_updates", "person", "r_max", "r_min", "readings", "size", "threads"),
 }
 
 

@@ -95,16 +95,19 @@ def _names_beside(
 
     >>> _names_beside(np.array([10.0, 20.0, 95.0]), np.array([5.0, 5.0, 5.0]), ["A1", "B1", "C1"], 100.0)
     [('17.0', '21.0', 'A1'), ('27.0', '9.0', 'B1'), ('75.6', '9.0', 'C1')]
+    >>> _names_beside(np.array([10.0]), np.array([5.0]), [], 100.0)  # points without names
+    []
     """
+    order = np.argsort(xs)[: len(names)]
     taken = [(x - 5, x + 5, y + 4) for x, y in zip(xs, ys)]
-    for i in np.argsort(xs):
+    for i in order:
         width = LETTER * len(names[i])
         start = xs[i] + 7 if xs[i] + 7 + width <= right else xs[i] - 7 - width
         low = ys[i] + 4
         while any(a < start + width and start < b and abs(y - low) < LINE for a, b, y in taken):
             low += LINE
         taken.append((start, start + width, low))
-    return [(f"{a:.1f}", f"{y:.1f}", names[i]) for (a, _, y), i in zip(taken[len(xs) :], np.argsort(xs))]
+    return [(f"{a:.1f}", f"{y:.1f}", names[i]) for (a, _, y), i in zip(taken[len(xs) :], order)]
 
 
 def _line_or_dash(xs: FloatArray, ys: FloatArray) -> str:

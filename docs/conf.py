@@ -30,6 +30,7 @@ extensions = [
     "mathml",
     "command_pages",
     "repository_links",
+    "printed_output",
 ]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 exclude_patterns = ["_build", "gallery/**/*.ipynb", "gallery/GALLERY_HEADER.rst"]
@@ -37,6 +38,8 @@ templates_path = ["_templates"]
 myst_enable_extensions = ["dollarmath", "colon_fence", "deflist"]
 myst_heading_anchors = 3
 nitpicky = False
+smartquotes = False  # "auto" is code as often as not
+default_role = "py:obj"  # a name in backticks leads to its page
 
 autosummary_generate = True
 autodoc_typehints = "none"

@@ -31,12 +31,12 @@ ax = a.plot("forest")
 # %%
 # Every number is in a data frame:
 
-columns = [
-    "label",
-    "people",
-    "observed_expected",
-    "observed_expected_low",
-    "observed_expected_high",
-    "finding",
-]
-print(a.groups[columns].head(8).round(2).to_string(index=False))
+columns = {
+    "label": "group",
+    "people": "people",
+    "observed_expected": "O/E",
+    "observed_expected_low": "low",
+    "observed_expected_high": "high",
+    "finding": "finding",
+}
+print(a.groups.rename(columns=columns)[[*columns.values()]].head(8).round(2).to_string(index=False))

@@ -19,7 +19,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from propcal.core.logistic import expit, log_odds
-from propcal.datasets.ed_visits import N_VISITS, TABLE_1, make_ed_visits
+from propcal.datasets import N_VISITS, TABLE_1, make_ed_visits
 
 TEST_PEOPLE = 50_000
 CELLS = [(race, sex, *cell) for race, pair in TABLE_1.items() for sex, cell in zip("FM", pair)]

@@ -22,8 +22,7 @@ from scipy.optimize import least_squares
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.metrics import roc_auc_score
 
-from propcal.datasets import make_ed_visits
-from propcal.datasets.ed_visits import DETAILS
+from propcal.datasets import DETAILS, make_ed_visits
 from propcal.paper.base_models import Features, train
 from propcal.paper.settings import ADMISSIONS
 from propcal.paper.trials import split

@@ -37,7 +37,7 @@ from propcal import (
     mc_loss,
     pmc_loss,
 )
-from propcal.datasets.ed_visits import make_ed_visits
+from propcal.datasets import make_ed_visits
 from propcal.errors import InputError
 
 NUMBERS = ["age", "acuity", "heartrate", "o2sat", "n_previous_visits", "n_previous_admissions"]

@@ -12,7 +12,7 @@ from propcal.core.criterion import proportional
 from propcal.core.fit.boost import FittingData, Settings
 from propcal.core.logistic import expit
 from propcal.data.rows_to_atoms import rows_to_atoms
-from propcal.datasets.ed_visits import make_ed_visits
+from propcal.datasets import make_ed_visits
 from propcal.metrics import CategoryRule
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from paths import ROOT
 from propcal.cli import main
-from propcal.datasets.ed_visits import make_ed_visits
+from propcal.datasets import make_ed_visits
 
 PAGE = (ROOT / "docs" / "reference" / "command-line.md").read_text()
 

@@ -13,7 +13,7 @@ import pytest
 from consumer.correct_calls import by_array, by_name
 from paths import ROOT
 from propcal import Groups, MCBoost, PMCBoost, audit, compare, dc_loss, discover, mc_loss, pmc_loss
-from propcal.datasets.ed_visits import make_ed_visits
+from propcal.datasets import make_ed_visits
 from propcal.errors import InputError
 
 GROUPS = ["race", "gender"]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from propcal.datasets.ed_visits import (
+from propcal.datasets import (
     COMPLAINTS,
     DETAILS,
     N_VISITS,

@@ -439,7 +439,7 @@ def test_a_fit_can_find_its_own_groups(people):
 
 
 def test_a_fit_describes_groups_as_a_search_does():
-    from propcal.datasets.ed_visits import make_ed_visits
+    from propcal.datasets import make_ed_visits
 
     visits = make_ed_visits(20_000, seed=3)
     low = (visits.age >= 75) & (visits.n_previous_visits >= 2)

@@ -14,7 +14,7 @@ import pytest
 from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
 
 from propcal import MCBoost, PMCBoost, dc_loss, mc_loss, pmc_loss
-from propcal.datasets.ed_visits import make_ed_visits
+from propcal.datasets import make_ed_visits
 from propcal.errors import FileFormatError, InputError
 from propcal.extras import how_to_install
 from propcal.paper.base_models import Features, train

@@ -22,7 +22,7 @@ from mimic_files import (
     write_mimic,
 )
 from propcal.cli import app, main
-from propcal.datasets.ed_visits import TABLE_1, make_ed_visits
+from propcal.datasets import TABLE_1, make_ed_visits
 from propcal.errors import FileFormatError, InputError
 from propcal.paper.cohort_files import visits_of
 from propcal.paper.mimic_cohort import GROUP_OF, mimic_cohort

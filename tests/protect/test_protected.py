@@ -11,7 +11,7 @@ import pytest
 import propcal
 from propcal import audit, compare
 from propcal.auditing.names import MEASURE_NAMES
-from propcal.datasets.ed_visits import make_ed_visits
+from propcal.datasets import make_ed_visits
 from propcal.errors import InputError
 from propcal.numbers import IN_TEXT, Limit, known
 from propcal.protect.audits import protected_audit

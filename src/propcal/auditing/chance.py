@@ -20,7 +20,7 @@ from propcal.core.draws import Draws, draw_outcomes
 from propcal.core.grid import UNIT, BoolArray, FloatArray, IntArray, from_grid
 from propcal.core.groups.collection import membership
 from propcal.core.reduction import without_clusters
-from propcal.data.repeat_visits import N_CLUSTERS
+from propcal.data.role_columns import N_CLUSTERS
 
 MOST_PARTS = 8  # of a bin: within one part all scores are taken as its mean
 MOST_CELLS = 16_000

@@ -16,7 +16,7 @@ from propcal.core.grid import BoolArray, FloatArray, IntArray, from_grid, to_gri
 from propcal.core.groups.collection import Group, membership
 from propcal.core.patterns import Patterns
 from propcal.core.reduction import without_clusters
-from propcal.data.repeat_visits import N_CLUSTERS
+from propcal.data.role_columns import N_CLUSTERS
 
 Members = Callable[[Patterns], BoolArray]  # the patterns of each group
 Place = Callable[[Atoms], IntArray]  # the part of each atom

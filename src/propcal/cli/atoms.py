@@ -83,7 +83,7 @@ def merge(
     allow_repeated
         Add files up even if two of them have the same scores, outcomes and weights.
     """
-    from propcal.data.files.file_sets import find_files
+    from propcal.data.files.file_source import find_files
     from propcal.files.transaction import outputs
 
     paths = find_files(files)
@@ -114,8 +114,7 @@ def read_people(files: list[Path], roles: Roles, reading: Reading, *, correction
 
     All files take the same path; a small file takes a tenth of a second longer than in memory.
     """
-    from propcal.data.files.file_sets import find_files, open_file
-    from propcal.data.files.file_source import FileSource
+    from propcal.data.files.file_source import FileSource, find_files, open_file
     from propcal.data.files.formats import is_atoms_file
     from propcal.data.source import NamedColumns
 

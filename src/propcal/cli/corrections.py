@@ -207,7 +207,7 @@ def apply(
     from propcal import Correction
     from propcal.core.grid import check_choice
     from propcal.data.checks import INVALID
-    from propcal.data.files.file_sets import check_same_columns, find_files, open_people
+    from propcal.data.files.file_source import check_same_columns, find_files, open_people
     from propcal.files.table_files import writes_text
     from propcal.files.transaction import new_folders, outputs
     from propcal.scoring.files import score_files

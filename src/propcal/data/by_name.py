@@ -15,7 +15,7 @@ from typing import Any, ParamSpec, Protocol, TypeVar, cast, overload
 from propcal.core.choices import Intersections, Missing, WeightKind
 from propcal.core.groups.groups import Groups
 from propcal.data.frames import is_engine_frame, is_frame
-from propcal.data.repeat_visits import count_values, warn_of_undeclared
+from propcal.data.role_columns import count_values, warn_of_undeclared
 from propcal.data.rows_to_atoms import FrameColumns, wanted_columns
 from propcal.data.source import NamedColumns, frame_source
 from propcal.errors import Argument, InputError, refused

@@ -34,8 +34,13 @@ from propcal.data.checks import (
 from propcal.data.derive import attribute_values, fitting_values
 from propcal.data.frames import attribute_columns, frame_names, numbers, refuse_names, require
 from propcal.data.levels import distinct, encode, level_key, warn_of_failed_conditions, warn_of_similar_levels
-from propcal.data.outcomes import outcome_numbers
-from propcal.data.repeat_visits import CLUSTERS, cluster_codes, count_values, warn_of_undeclared
+from propcal.data.role_columns import (
+    CLUSTERS,
+    cluster_codes,
+    count_values,
+    outcome_numbers,
+    warn_of_undeclared,
+)
 from propcal.errors import Argument, InputError, Message
 
 EVERY_COLUMN = Groups()

@@ -24,7 +24,7 @@ from propcal.core.patterns import SITE
 from propcal.core.reduction import keyed
 from propcal.data.frames import Columns, frame_columns, frame_names, is_engine_frame, nw, require
 from propcal.data.levels import folded
-from propcal.data.repeat_visits import count_values, warn_of_undeclared
+from propcal.data.role_columns import count_values, warn_of_undeclared
 from propcal.data.rows_to_atoms import resolution_bits, rows_to_atoms, wanted_columns
 from propcal.errors import Argument, Column, InputError, refused
 
@@ -270,7 +270,7 @@ class EngineSource(FrameSource):
 
     def reduce(self, columns: NamedColumns) -> Atoms:
         """The atoms of the named columns."""
-        from propcal.data.engines.frames_to_atoms import atoms_of_engine
+        from propcal.data.engine_frames import atoms_of_engine
 
         if columns.cluster is not None:
             raise refused("cluster in an engine")

@@ -21,8 +21,7 @@ from propcal.data.checks import Trouble, check_lengths, check_rows, compact_outc
 from propcal.data.files.file_source import are_paths, source_of
 from propcal.data.files.people_files import LENIENT, NUMBER
 from propcal.data.frames import Columns, attribute_columns, frame_columns, numbers
-from propcal.data.outcomes import outcome_numbers
-from propcal.data.repeat_visits import patient_codes
+from propcal.data.role_columns import outcome_numbers, patient_codes
 from propcal.data.source import Table
 from propcal.discovery.binned_features import FeatureTable, bin_features
 from propcal.discovery.people import People

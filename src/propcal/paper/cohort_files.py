@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from propcal.core.grid import check_choice, check_number
-from propcal.datasets.ed_visits import N_VISITS, make_ed_visits
+from propcal.datasets import N_VISITS, make_ed_visits
 from propcal.errors import refused
 from propcal.numbers import are, noun
 from propcal.paper.settings import ADMISSIONS, SURROGATES, CohortColumns
@@ -146,7 +146,7 @@ class CohortFile:
     def _read(self) -> pd.DataFrame:
         """The columns of the experiment, checked."""
         from propcal.data.files.people_files import LENIENT, NUMBER
-        from propcal.data.outcomes import outcome_numbers
+        from propcal.data.role_columns import outcome_numbers
 
         asked, file = self.asked, _opened(self.path, self.na)
         _require(self.path, file.names, asked.wanted, self.how)
@@ -309,7 +309,7 @@ def _require(
 def _opened(path: Path, na: Sequence[str] = ()) -> Any:
     """A file with a row for each person; a file of atoms is refused."""
     from propcal.core.atoms import Atoms
-    from propcal.data.files.file_sets import open_file
+    from propcal.data.files.file_source import open_file
 
     file = open_file(path, missing=na)
     if isinstance(file, Atoms):

@@ -39,7 +39,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from propcal.datasets.ed_visits import N_VISITS
+from propcal.datasets import N_VISITS
 from propcal.errors import FileFormatError, refused
 from propcal.numbers import noun, percent_of, plural
 from propcal.paper.cohort_files import COHORT_KEY
@@ -233,7 +233,7 @@ def _loaded(engine: Any, name: str, path: Path) -> tuple[list[str], list[str]]:
 
 def _read(name: str, path: Path) -> Any:
     """The columns of a table as text, with its lines; truncated, empty or unrelated files are refused."""
-    from propcal.data.files.file_sets import open_file
+    from propcal.data.files.file_source import open_file
     from propcal.data.files.people_files import TEXT, TextFiles
 
     file, home = open_file(path), TABLES[name]["home"]

@@ -10,7 +10,7 @@ from math import ceil
 from typing import Any
 
 from propcal import __version__
-from propcal.datasets.ed_visits import N_VISITS
+from propcal.datasets import N_VISITS
 from propcal.errors import refused
 from propcal.paper import claims
 from propcal.paper.figures import pictures

@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from propcal.datasets.ed_visits import TABLE_1
+from propcal.datasets import TABLE_1
 from propcal.errors import refused
 from propcal.numbers import IN_PAPER
 from propcal.paper import results
@@ -314,7 +314,7 @@ def prevalence(visits: pd.DataFrame) -> pd.DataFrame:
 
     Examples
     --------
-    >>> from propcal.datasets.ed_visits import make_ed_visits
+    >>> from propcal.datasets import make_ed_visits
     >>> table = prevalence(make_ed_visits(seed=1))
     >>> table.loc[("White", "F"), ["visits", "published_visits", "published_admitted"]].astype(int).tolist()
     [50174, 50174, 18147]

@@ -348,7 +348,7 @@ def test_survey_weights_that_only_rescale_change_nothing(cohort, features):
 
 def test_fewer_people_of_low_risk_are_protected_by_pmc_where_mc_leaves_them():
     """The paper's cohort shape: PMCBoost at 0.1 meets 0.1, MCBoost at 0.1 stays several times higher."""
-    from propcal.datasets.ed_visits import make_ed_visits
+    from propcal.datasets import make_ed_visits
 
     visits = make_ed_visits(60_000, seed=1)
     blind = np.clip(visits.true_risk * 0.5 + 0.12, 0, 1)  # pulled towards the mean
@@ -381,7 +381,7 @@ def test_updates_and_scores_equal_the_oracle_at_any_setting(cls, rows, alpha, ga
 @pytest.mark.slow
 def test_held_out_proportional_error_falls_on_a_large_cohort():
     """With enough people the correction learned on one half holds on the other, against the true risk."""
-    from propcal.datasets.ed_visits import make_ed_visits
+    from propcal.datasets import make_ed_visits
 
     visits = make_ed_visits(seed=7)
     score = visits.groupby(["acuity", visits.age // 10], dropna=False).admitted.transform("mean")

@@ -7,7 +7,7 @@ from propcal import MCBoost, PMCBoost
 from propcal.core.fit.boost import standard_errors
 from propcal.core.fit.kernel import standard_error
 from propcal.data.rows_to_atoms import rows_to_atoms
-from propcal.datasets.ed_visits import make_ed_visits
+from propcal.datasets import make_ed_visits
 from propcal.errors import InputError
 
 

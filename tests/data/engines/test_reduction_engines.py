@@ -21,8 +21,8 @@ import pytest
 from hard_rows import PLAIN, ROLES, WORDS, assert_same, hard_table
 from paths import TESTS
 from propcal import Atoms, Groups
-from propcal.data.engines import frames_to_atoms as engines
-from propcal.data.engines.frames_to_atoms import atoms_of_engine
+from propcal.data import engine_frames as engines
+from propcal.data.engine_frames import atoms_of_engine
 from propcal.data.source import NamedColumns
 from propcal.errors import InputError
 

@@ -12,7 +12,7 @@ import pytest
 
 from propcal import Atoms
 from propcal.data.files import people_files
-from propcal.data.files.file_sets import open_file
+from propcal.data.files.file_source import open_file
 from propcal.data.files.people_files import NUMBER, TEXT
 from propcal.errors import FileFormatError, InputError
 

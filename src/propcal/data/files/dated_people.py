@@ -14,14 +14,19 @@ from propcal.core.atoms import Atoms
 from propcal.core.patterns import PERIOD
 from propcal.core.reduction import by_key
 from propcal.data.checks import DROP
-from propcal.data.engines.frames_to_atoms import atoms_of_totals, totals, with_events
+from propcal.data.engine_frames import atoms_of_totals, totals, with_events
 from propcal.data.files.duckdb_setup import fewer_threads, limited
-from propcal.data.files.file_sets import refuse_same_content
-from propcal.data.files.file_source import FileSource, count_file_values, people_relation, refuse_identifiers
+from propcal.data.files.file_source import (
+    FileSource,
+    count_file_values,
+    people_relation,
+    refuse_identifiers,
+    refuse_same_content,
+)
 from propcal.data.frames import NOT_ARROW, require
 from propcal.data.levels import level_key
 from propcal.data.periods import Calendar
-from propcal.data.repeat_visits import warn_of_undeclared
+from propcal.data.role_columns import warn_of_undeclared
 from propcal.data.source import EngineSource, NamedColumns, Source
 from propcal.errors import Argument, Column, InputError, refused
 from propcal.plain_text import named, quoted

@@ -33,9 +33,9 @@ from propcal.core.grid import UNIT, check_choice
 from propcal.core.groups.recipes import Ranges, Recipe, Where
 from propcal.core.patterns import BESIDE, KEY
 from propcal.core.reduction import atoms_of_sums, refuse_fractions, sums_of_counts
+from propcal.data import derive as ex
 from propcal.data.checks import Trouble, refuse_swapped, refuse_troubles
 from propcal.data.derive import fitting_values
-from propcal.data.engines import expressions as ex
 from propcal.data.frames import RECODE, require
 from propcal.data.levels import (
     RECORDS,
@@ -48,7 +48,7 @@ from propcal.data.levels import (
     warn_of_failed_conditions,
     warn_of_similar_levels,
 )
-from propcal.data.outcomes import event_codes
+from propcal.data.role_columns import event_codes
 from propcal.data.rows_to_atoms import patterns_and_left_out
 from propcal.data.source import NamedColumns
 from propcal.errors import InputError, refused
@@ -169,7 +169,6 @@ def _attributes(
     frame: Any, kinds: Mapping[str, Any], attributes: Mapping[str, Recipe | str]
 ) -> dict[str, Any]:
     """Expressions for the attributes a0, a1, ...: values of a column, ranges, or conditions."""
-    conditions = ex.Conditions(kinds, lambda column: _only_truths(frame, column))
     found = {}
     for place, (name, made) in enumerate(attributes.items()):
         if isinstance(made, str):
@@ -177,7 +176,9 @@ def _attributes(
         elif isinstance(made, Ranges):
             found[f"a{place}"] = ex.range_code(made, kinds[made.column])
         else:
-            holds = conditions.expression(made.condition, name)
+            holds = ex.condition_expression(
+                made.condition, name, kinds, lambda column: _only_truths(frame, column)
+            )
             found[f"a{place}"] = ex.either(holds, 1.0, 0.0).cast(nw.Int64)
     return found
 

@@ -1,1 +1,0 @@
-"""Frames of DuckDB, Spark, Dask and lazy polars: reduced to atoms by their own engine."""

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Self
+from typing import Any, Self, TypedDict, Unpack
 
 from propcal.plain_text import plain
 
@@ -84,6 +84,14 @@ class Column(str):
         return self.name, str(self)
 
 
+class Parts(TypedDict, total=False):
+    """What a message says beside the problem; `Message` describes each."""
+
+    argument: str | None
+    next_step: str | Argument | None
+    between: str | None
+
+
 class Message(Text):
     """What is wrong and what to do next, for an error or a warning.
 
@@ -107,15 +115,9 @@ class Message(Text):
     next_step: Text | None
     between: str
 
-    def __new__(
-        cls,
-        problem: str | Argument,
-        *,
-        argument: str | None = None,
-        next_step: str | Argument | None = None,
-        between: str | None = None,
-    ) -> Self:
+    def __new__(cls, problem: str | Argument, **parts: Unpack[Parts]) -> Self:
         """Put the message together."""
+        argument, next_step, between = parts.get("argument"), parts.get("next_step"), parts.get("between")
         what, then = Text(problem), None if next_step is None else Text(next_step)
         if between is None:
             between = ". " if then and then[0].isupper() else "; "
@@ -139,17 +141,9 @@ class Message(Text):
 class PropcalError(ValueError):
     """Base class of propcal's errors; its text is a structured `Message`."""
 
-    def __init__(
-        self,
-        problem: str | Argument,
-        *,
-        argument: str | None = None,
-        next_step: str | Argument | None = None,
-        between: str | None = None,
-    ) -> None:
-        if not isinstance(problem, Message):  # unpickling passes a whole message
-            problem = Message(problem, argument=argument, next_step=next_step, between=between)
-        super().__init__(problem)
+    def __init__(self, problem: str | Argument, **parts: Unpack[Parts]) -> None:
+        # unpickling passes a whole message
+        super().__init__(problem if isinstance(problem, Message) else Message(problem, **parts))
 
     @property
     def message(self) -> Message:

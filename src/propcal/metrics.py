@@ -16,6 +16,7 @@ from propcal.core.categories import (
     Categories,
     categories,
     category_min_share,
+    check_outcome_patterns,
     dc_of,
     mc_of,
     pmc_of,
@@ -25,7 +26,6 @@ from propcal.core.choices import Intersections, Missing, Table, Values
 from propcal.core.criterion import CRITERIA
 from propcal.core.grid import IntArray, check_choice, check_number
 from propcal.core.groups.groups import Groups, definition
-from propcal.core.outcome_as_group import check_outcome_patterns
 from propcal.data.by_name import takes_frame
 from propcal.data.frames import columns_of_x
 from propcal.data.rows_to_atoms import Rows, checked_rows

@@ -21,7 +21,7 @@ from propcal.auditing.named_errors import name_errors
 from propcal.auditing.profile import JudgedGroups, Profile, audited_groups, profiles
 from propcal.auditing.sample import FEWEST_CLUSTERS, Sample
 from propcal.core.atoms import Atoms
-from propcal.core.categories import Categories
+from propcal.core.categories import Categories, check_outcome_groups
 from propcal.core.choices import WeightKind
 from propcal.core.draws import Draws
 from propcal.core.fit.evidence import repeat_effect, with_effect
@@ -29,7 +29,6 @@ from propcal.core.grid import UNIT, check_choice, check_number
 from propcal.core.groups.collection import EVERYBODY
 from propcal.core.left_out import LeftOutReport
 from propcal.core.loss_bounds import LossBounds, loss_bounds
-from propcal.core.outcome_as_group import check_outcome_groups
 from propcal.core.patterns import Patterns
 from propcal.core.reduction import without_clusters, without_keys
 from propcal.errors import InputError

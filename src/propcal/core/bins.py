@@ -92,11 +92,10 @@ def geometric(n_bins: int, rho: float) -> Bins:
     powers = np.array([rho ** (1 - j / n_bins) for j in range(n_bins)] + [1.0])
     edges = np.concatenate([np.zeros(1, dtype=np.int64), to_grid(powers)])
     if np.any(np.diff(edges) <= 0):
-        raise InputError(
-            f"n_bins={n_bins} geometric bins between rho={rho:g} and 1 are too narrow to be distinguished",
-            argument="n_bins",
-            next_step="Use fewer bins.",
+        problem = (
+            f"n_bins={n_bins} geometric bins between rho={rho:g} and 1 are too narrow to be distinguished"
         )
+        raise InputError(problem, argument="n_bins", next_step="Use fewer bins.")
     return Bins(edges, "geometric", n_bins)
 
 
@@ -122,26 +121,20 @@ def explicit(edges: Sequence[float] | FloatArray) -> Bins:
     try:
         values = np.asarray(edges, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
-        raise InputError(
-            Argument("binning") + f" must be the name of a method or a list of numbers; got {shown(edges)}"
-        ) from None
+        problem = f" must be the name of a method or a list of numbers; got {shown(edges)}"
+        raise InputError(Argument("binning") + problem) from None
+    problem = ""
     if values.ndim != 1 or len(values) < 2 or not np.all(np.isfinite(values)):
-        raise InputError(
-            Argument("binning") + ": a list of edges needs at least two finite numbers, such as [0, 0.5, 1]"
-        )
-    if values[0] != 0 or values[-1] != 1:
-        raise InputError(
-            Argument("binning")
-            + f": the edges must run from 0 to 1; these run from {values[0]:g} to {values[-1]:g}"
-        )
-    if len(values) > MOST_BINS + 1:
-        raise InputError(
-            Argument("binning") + f" can have at most {MOST_BINS:,} bins; got {len(values) - 1:,}"
-        )
-    units = to_grid(values)
-    if np.any(np.diff(units) <= 0):
-        raise InputError(Argument("binning") + ": each edge must be larger than the one before it")
-    return Bins(units, "explicit", len(units) - 1)
+        problem = ": a list of edges needs at least two finite numbers, such as [0, 0.5, 1]"
+    elif values[0] != 0 or values[-1] != 1:
+        problem = f": the edges must run from 0 to 1; these run from {values[0]:g} to {values[-1]:g}"
+    elif len(values) > MOST_BINS + 1:
+        problem = f" can have at most {MOST_BINS:,} bins; got {len(values) - 1:,}"
+    elif np.any(np.diff(to_grid(values)) <= 0):
+        problem = ": each edge must be larger than the one before it"
+    if problem:
+        raise InputError(Argument("binning") + problem)
+    return Bins(to_grid(values), "explicit", len(values) - 1)
 
 
 def make_bins(binning: Binning, n_bins: int, *, rho: float, score: IntArray, weight: SumArray) -> Bins:

@@ -227,10 +227,8 @@ def _no_unicode(name: Any) -> InputError:
 
 def _mixed(values: Any, name: str = FEATURES) -> Any:
     """Objects of several types, with every kind of missing value as None."""
-    try:
-        "".join(value for value in values if isinstance(value, str)).encode()
-    except UnicodeEncodeError:
-        raise _no_unicode(name) from None
+    if not _is_unicode(value for value in values if isinstance(value, str)):
+        raise _no_unicode(name)
     cleaned = np.empty(len(values), dtype=object)
     cleaned[:] = [
         None if level_key(value) is None else bytes(value) if isinstance(value, BUFFERS) else value

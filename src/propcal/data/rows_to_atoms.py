@@ -15,7 +15,7 @@ from propcal.core.atoms import Atoms
 from propcal.core.bins import Bins
 from propcal.core.categories import Buckets
 from propcal.core.grid import BoolArray, FloatArray, check_number, from_grid
-from propcal.core.groups.collection import membership
+from propcal.core.groups.collection import Collection, membership
 from propcal.core.groups.groups import Groups
 from propcal.core.groups.recipes import Recipe, Where
 from propcal.core.left_out import NOBODY, LeftOut
@@ -283,8 +283,6 @@ def wanted_columns(
 
 def preview(groups: Groups, frame: Any, outcome: Any, *, gamma: float, sample_weight: Any) -> Any:
     """The table of `Groups.preview`."""
-    import pandas as pd
-
     columns = attribute_columns(frame)
     y = columns.pop(outcome) if isinstance(outcome, str) and outcome in columns else outcome
     if isinstance(y, str):
@@ -302,16 +300,9 @@ def preview(groups: Groups, frame: Any, outcome: Any, *, gamma: float, sample_we
         inside = membership([size.group for size in sizes], atoms.patterns)
         with np.errstate(invalid="ignore"):  # a condition that nobody meets has no rate
             rates = (inside @ positives) / (inside @ weight)
-    return pd.DataFrame(
-        {
-            "group": [size.group.name for size in sizes],
-            "people": [size.people for size in sizes],
-            "share": [size.share for size in sizes],
-            "outcome_rate": rates,
-            "kept": [not size.left_out for size in sizes],
-            "reason": [size.left_out for size in sizes],
-        }
-    )
+    table = Collection(tuple(sizes), ()).to_frame()
+    table.insert(3, "outcome_rate", rates)
+    return table
 
 
 def resolution_bits(resolution: float | None) -> int:

@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from propcal.core.correction.definition import Definition, ScoringRows
+from propcal.core.correction.definition import Definition, ScoringRows, count_unlisted, warn_of_unlisted
 from propcal.core.correction.points_table import FeaturePoints, PointsTable
-from propcal.core.correction.unlisted_levels import count_unlisted, warn_of_unlisted
 from propcal.core.grid import check_choice
 from propcal.core.patterns import Patterns, combinations_present
 from propcal.data.checks import INVALID, SWAPPED, check_lengths, check_scores

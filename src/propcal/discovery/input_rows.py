@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from propcal.core.categories import tells_outcome
 from propcal.core.grid import FloatArray, IntArray
-from propcal.core.outcome_as_group import tells_outcome
 from propcal.data.checks import Trouble, check_lengths, check_rows, compact_outcomes
 from propcal.data.files.file_source import are_paths, source_of
 from propcal.data.files.people_files import LENIENT, NUMBER

@@ -21,10 +21,9 @@ from propcal.core.correction.correction import Correction
 from propcal.core.correction.maps import PatternMaps
 from propcal.core.correction.points_table import FeaturePoints
 from propcal.core.correction.smooth_map import knots
-from propcal.core.correction.unlisted_levels import with_unlisted
 from propcal.core.grid import check_choice
 from propcal.core.groups.recipes import BY_SIZE, ColumnTest, Condition, Not, Ranges, Where
-from propcal.core.patterns import Level
+from propcal.core.patterns import Level, with_unlisted
 from propcal.data.levels import DECIMAL, level_key, wanted_keys
 from propcal.errors import InputError
 from propcal.scorers.vectors import vectors

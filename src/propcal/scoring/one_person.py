@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from propcal.core.choices import Invalid, Unseen
+from propcal.core.correction.definition import count_unlisted, unlisted_messages
 from propcal.core.correction.points_table import FeaturePoints
 from propcal.core.correction.smooth_map import knots
-from propcal.core.correction.unlisted_levels import count_unlisted, unlisted_messages
 from propcal.core.grid import UNIT
 from propcal.core.groups.recipes import ColumnTest, Condition, Not, Ranges, Recipe
 from propcal.core.patterns import Level

@@ -16,8 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from propcal.core.correction.correction import Correction
-from propcal.core.correction.definition import ScoringRows
-from propcal.core.correction.unlisted_levels import count_unlisted, warn_of_unlisted
+from propcal.core.correction.definition import ScoringRows, count_unlisted, warn_of_unlisted
 from propcal.core.grid import UNIT, FloatArray, to_grid
 from propcal.data.checks import FEWEST_SWAPPED, ScoreTally
 from propcal.data.derive import numeric_columns, sized_columns

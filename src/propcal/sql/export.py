@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from propcal.core.correction.correction import Correction
-from propcal.core.correction.unlisted_levels import with_unlisted
 from propcal.core.grid import UNIT, IntArray, check_choice
 from propcal.core.groups.collection import pattern_name
-from propcal.core.patterns import Patterns
+from propcal.core.patterns import Patterns, with_unlisted
 from propcal.errors import Argument, InputError, Message, Text
 from propcal.extras import how_to_install
 from propcal.sql import forms

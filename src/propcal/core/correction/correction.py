@@ -242,21 +242,10 @@ class Correction(Scoring):
         SqlExport
             ``str()`` of it is the script; its parts are `setup`, `query` and `expression`.
         """
+        given = {name: value for name, value in locals().items() if name != "self"}
         from propcal.sql.export import export_sql
 
-        return export_sql(
-            self,
-            dialect,
-            score=score,
-            table=table,
-            form=form,
-            column=column,
-            lookup_table=lookup_table,
-            unseen=unseen,
-            types=types,
-            columns=columns,
-            invalid=invalid,
-        )
+        return export_sql(self, **given)
 
     def _repr_html_(self) -> str:
         from propcal.documents.correction import correction_document

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain, islice
 from math import nan
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, Unpack
 
 import numpy as np
 
@@ -16,12 +17,19 @@ from propcal.core.choices import Unseen
 from propcal.core.correction.maps import MOST_STEPS, PatternMaps, refuse_work, steps_by_pattern
 from propcal.core.correction.points_table import FeaturePoints, PointsTable
 from propcal.core.correction.smooth_map import SmoothStart
-from propcal.core.correction.unlisted_levels import as_listed, count_unlisted, warn_of_unlisted
-from propcal.core.grid import FloatArray, IntArray, WithoutCaches, check_choice, check_number, from_grid
+from propcal.core.grid import (
+    FloatArray,
+    IntArray,
+    SumArray,
+    WithoutCaches,
+    check_choice,
+    check_number,
+    from_grid,
+)
 from propcal.core.groups.collection import Group, membership
 from propcal.core.groups.recipes import Recipe
-from propcal.core.patterns import BESIDE, TRUTHS, Level, Patterns, patterns_of, sort_levels
-from propcal.errors import Argument, InputError, UnseenError
+from propcal.core.patterns import BESIDE, OTHER, TRUTHS, Level, Patterns, as_listed, patterns_of, sort_levels
+from propcal.errors import Argument, InputError, Message, UnknownLevelWarning, UnseenError
 from propcal.numbers import plural
 
 if TYPE_CHECKING:
@@ -51,6 +59,13 @@ class ScoringRows(NamedTuple):
     patterns: Patterns
     code: Any
     codes: list[Any]
+
+
+class How(TypedDict, total=False):
+    """How many updates are applied, and what is done about patterns that were not seen in fitting."""
+
+    n_updates: int | None
+    unseen: str | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,7 +234,7 @@ class Definition(WithoutCaches):
         return np.array([self._seen.get(key, -1) for key in keys], dtype=np.int64)
 
     @cached_property
-    def _seen(self) -> dict[tuple[Level | int, ...], int]:
+    def _seen(self) -> dict[Any, int]:
         return {key: p for p, key in enumerate(self.patterns.keys())}
 
     def refuse_unseen(self, people: IntArray, known: IntArray) -> None:
@@ -229,31 +244,20 @@ class Definition(WithoutCaches):
             where = "did not occur in the fitting data"
             if self.is_shared:
                 where = "is not listed in this shared correction, which omits combinations of few people"
-            raise UnseenError(
-                f"{plural(count, 'row')} {'has' if count == 1 else 'have'} a combination of "
-                f"{list(self.attributes)} that {where}",
-                next_step="Set "
-                + Argument("unseen", "replay")
-                + " to apply the adjustments of the groups that they do belong to, or "
-                + Argument("unseen", "keep")
-                + " to leave their scores unchanged.",
-                between=". ",
+            have = f"{plural(count, 'row')} {'has' if count == 1 else 'have'}"
+            step = (
+                "Set " + Argument("unseen", "replay") + " to apply the adjustments of the groups that they "
             )
+            step += "do belong to, or " + Argument("unseen", "keep") + " to leave their scores unchanged."
+            problem = f"{have} a combination of {list(self.attributes)} that {where}"
+            raise UnseenError(problem, next_step=step)
 
-    def apply_to_rows(
-        self,
-        rows: ScoringRows,
-        *,
-        n_updates: int | None = None,
-        unseen: str | None = None,
-        invalid: str = "error",
-    ) -> FloatArray:
+    def apply_to_rows(self, rows: ScoringRows, *, invalid: str = "error", **how: Unpack[How]) -> FloatArray:
         """Correct checked rows, as `apply_to_patterns` does."""
-        odds = None
+        odds, n_updates = None, how.get("n_updates")
         if self.points is not None and (n_updates is None or n_updates > (self.start is not None)):
             odds = self.points.odds(rows.codes)
-        how: dict[str, Any] = {"odds": odds, "n_updates": n_updates, "unseen": unseen, "invalid": invalid}
-        return self.apply_to_patterns(rows.score, rows.code, rows.patterns, **how)
+        return self.apply_to_patterns(rows.score, rows.code, rows.patterns, odds=odds, invalid=invalid, **how)
 
     def apply_to_patterns(
         self,
@@ -262,9 +266,8 @@ class Definition(WithoutCaches):
         patterns: Patterns,
         *,
         odds: FloatArray | None = None,
-        n_updates: int | None = None,
-        unseen: str | None = None,
         invalid: str = "error",
+        **how: Unpack[How],
     ) -> FloatArray:
         """Correct checked scores of people whose pattern is row `code` of `patterns`.
 
@@ -274,13 +277,11 @@ class Definition(WithoutCaches):
         if not np.all(valid):
             corrected = np.full(len(score), nan) if invalid == "null" else score.copy()
             some = None if odds is None else odds[valid]
-            corrected[valid] = self.apply_to_patterns(
-                score[valid], code[valid], patterns, odds=some, n_updates=n_updates, unseen=unseen
-            )
+            corrected[valid] = self.apply_to_patterns(score[valid], code[valid], patterns, odds=some, **how)
             return corrected
         people = np.bincount(code, minlength=len(patterns))
         corrected = score
-        for maps, place in self.maps_of(patterns, people, n_updates=n_updates, unseen=unseen):
+        for maps, place in self.maps_of(patterns, people, **how):
             if corrected is score and np.all(place >= 0):  # usually there is one part
                 return np.asarray(maps.apply(score, place[code], odds))
             corrected = score.copy() if corrected is score else corrected
@@ -292,13 +293,12 @@ class Definition(WithoutCaches):
     def apply_to_atoms(self, atoms: Atoms) -> FloatArray:
         """Corrected score of each atom, whose attributes must be those of the correction (or more)."""
         if self.points is not None:
-            raise InputError(
-                f"this correction has points, so it needs the columns {list(self.points.columns)} of every "
-                "person, and groups of people do not hold them",
-                argument="correction",
-                next_step="Correct the scores first, with Correction.apply or propcal apply, and use the "
-                "corrected column as the score",
+            problem = (
+                f"this correction has points, so it needs the columns {list(self.points.columns)} of every"
             )
+            problem += " person, and groups of people do not hold them"
+            step = "Correct the scores first, with Correction.apply or propcal apply, and use the corrected"
+            raise InputError(problem, argument="correction", next_step=f"{step} column as the score")
         theirs, levels, codes = atoms.patterns, [], []
         for a, place in enumerate(self._places_in(theirs)):
             own, code = self._as_truths(a, theirs.levels[place], theirs.table[:, place])
@@ -330,13 +330,73 @@ class Definition(WithoutCaches):
             else:
                 absent.append(a)
         if absent:
-            raise InputError(
-                f"this correction reads the attributes {list(self.attributes)}; of these people's, "
-                f"{absent} are missing or made in another way"
-            )
+            reads = f"this correction reads the attributes {list(self.attributes)}"
+            raise InputError(f"{reads}; of these people's, {absent} are missing or made in another way")
         return places
 
     def beside(self, own: Mapping[str, Recipe | str]) -> dict[str, Recipe | str]:
         """The attributes that it reads beside `own` (or makes in another way), under names of their own."""
         mine = {name: self.patterns.derived.get(name, name) for name in self.attributes}
         return {f"{BESIDE}{name}": made for name, made in mine.items() if own.get(name) != made}
+
+
+def count_unlisted(
+    correction: Definition, patterns: Patterns, people: SumArray, codes: Sequence[Any] = ()
+) -> IntArray:
+    """How many values of each attribute, and of each feature with points, the correction does not list.
+
+    `people` is the number of people with each pattern; `codes` has the codes of each feature.
+    """
+    counts = []
+    for a, (own, levels) in enumerate(zip(patterns.levels, correction.patterns.levels)):
+        # the last entry is for levels that are in neither list
+        strange = np.array([level not in levels for level in own] + [True])
+        counts.append(int(people[strange[patterns.table[:, a]]].sum()))
+    if correction.points is not None and len(codes):
+        counts += correction.points.unseen(codes).tolist()
+    return np.array(counts, dtype=np.int64)
+
+
+def warn_of_unlisted(correction: Definition, counts: IntArray, n: int) -> None:
+    """Warn how many of n values of each attribute and feature are not listed, without showing them."""
+    for message in unlisted_messages(correction, counts, n):
+        warnings.warn(message, UnknownLevelWarning, stacklevel=4)
+
+
+def unlisted_messages(correction: Definition, counts: Sequence[int] | IntArray, n: int) -> list[Message]:
+    """What to warn of.
+
+    A shared correction leaves out values that few people had, and cannot tell the two apart. Where rare
+    levels were folded, unlisted ones are expected, unless all are.
+    """
+    messages = []
+    names = (*correction.attributes, *(feature.column for feature in correction.features))
+    coded = "Is the column coded differently?"
+    for i, (name, count) in enumerate(zip(names, counts)):
+        has_groups = i < len(correction.attributes)
+        if has_groups and name in correction.folded:
+            if 1 < count == n:
+                none = f"none of the {n:,} values is listed in this correction, so all of them count as"
+                messages.append(Message(f'{name!r}: {none} "{OTHER}"', argument=name, next_step=coded))
+        elif count:
+            told = (_not_listed if correction.is_shared and has_groups else _not_seen)(int(count), n)
+            rest = f"no group of {name!r} applies to these rows"
+            problem = f"{name!r}: {told}, so {rest if has_groups else 'these rows have no points for it'}"
+            step = coded if 1 < count == n else None
+            messages.append(Message(problem, argument=name, next_step=step))
+    return messages
+
+
+def _not_seen(count: int, n: int) -> str:
+    if count < n:
+        return f"{count:,} of {n:,} values did not occur in the fitting data"
+    none = "the value did not occur" if n == 1 else f"none of the {n:,} values occurred"
+    return f"{none} in the fitting data"
+
+
+def _not_listed(count: int, n: int) -> str:
+    """The same of a shared correction."""
+    these = f"{count:,} of {n:,} values {'is' if count == 1 else 'are'} not"
+    if count == n:
+        these = "the value is not" if n == 1 else f"none of the {n:,} values is"
+    return f"{these} listed in this shared correction, which omits values that few people had"

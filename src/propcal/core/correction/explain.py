@@ -13,7 +13,6 @@ from propcal.core.bins import Bins
 from propcal.core.choices import Axes
 from propcal.core.correction.points_table import PER_UNIT, PointsTable, multiply
 from propcal.core.correction.smooth_map import SmoothStart, whole_parts
-from propcal.core.correction.unlisted_levels import as_listed
 from propcal.core.grid import (
     UNIT,
     BoolArray,
@@ -25,7 +24,7 @@ from propcal.core.grid import (
     to_grid,
 )
 from propcal.core.groups.collection import Group, Labels, group_labels, membership
-from propcal.core.patterns import Patterns
+from propcal.core.patterns import Patterns, as_listed
 from propcal.errors import InputError
 
 if TYPE_CHECKING:

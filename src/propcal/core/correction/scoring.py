@@ -121,12 +121,8 @@ class Scoring(Definition):
         from propcal.data.rows_to_score import scoring_rows  # a door in; core itself knows no frames
 
         if isinstance(sensitive_features, str) and not isinstance(score, str):
-            raise InputError(
-                "the name of the score's column comes first",
-                argument="score",
-                next_step='apply("risk", frame)',
-                between=": ",
-            )
+            problem, step = "the name of the score's column comes first", 'apply("risk", frame)'
+            raise InputError(problem, argument="score", next_step=step, between=": ")
         if isinstance(score, str):
             from propcal.scoring.frames import scored_frame
             from propcal.scoring.scorer import Scorer

@@ -10,7 +10,7 @@ import numpy as np
 
 from propcal.core.atoms import Atoms
 from propcal.core.bins import Binning, Bins, make_bins
-from propcal.core.categories import category_min_share
+from propcal.core.categories import category_min_share, check_outcome_groups, outcome_alike
 from propcal.core.choices import Missing, Unseen
 from propcal.core.compiled import say_if_compiling
 from propcal.core.correction.correction import Correction
@@ -25,7 +25,6 @@ from propcal.core.grid import UNIT, FloatArray, IntArray, check_choice, check_nu
 from propcal.core.groups.collection import EVERYBODY, Collection, Group, membership
 from propcal.core.groups.groups import Groups, definition
 from propcal.core.left_out import LeftOutReport
-from propcal.core.outcome_as_group import check_outcome_groups, outcome_alike
 from propcal.core.patterns import CLUSTER, Patterns
 from propcal.core.reduction import fewer_attributes, with_attributes, without_clusters
 from propcal.errors import Argument, InputError

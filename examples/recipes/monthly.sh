@@ -4,7 +4,7 @@
 #   monthly.sh past.csv held_out.csv new.csv
 #
 # past.csv: people to fit; held_out.csv: other people, to judge by; new.csv: everybody so far, with the date `arrived`.
-# Exit codes: 0 the new correction is in use, 1 a gate failed or an alarm stands, 2 a file or an option is wrong.
+# Exit codes: 0 the new correction is in use, 1 a gate failed or there is a new alarm, 2 a file or an option is wrong.
 set -euo pipefail
 past=$1 held_out=$2 new=$3
 columns=(--score risk --outcome admitted --groups race,gender)

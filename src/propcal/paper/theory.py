@@ -201,7 +201,7 @@ def plot_discretisation(frame: pd.DataFrame) -> Any:
         handles.append(parts.entry(f"ρ = {rho:g}", lw=1.8, color=color, ls=line))
     for words, weight in (("geometric bins (thick)", 1.8), ("uniform bins (thin)", 0.8)):
         handles.append(parts.entry(words, color="0.4", lw=weight))
-    marks = {BINNED_ALPHA: ("-", 0.495, "α of (α, λ)-PMC"), 1.0: (":", 0.43, "above: no MC")}
+    marks = {BINNED_ALPHA: ("-", 0.495, "α of (α, λ)-PMC"), 1.0: (":", 0.445, "above: no MC")}
     for height, (line, end, words) in marks.items():
         ax.axhline(height, color="0.3", lw=0.8, ls=line)
         ax.text(end, height * 1.03, words, fontsize=SMALL, ha="right", va="bottom")

@@ -176,14 +176,9 @@ def _described(mc: float, pmc_loss: FloatArray) -> dict[str, float]:
 
 def _rank_correlation(pmc_loss: FloatArray) -> float:
     """Spearman's correlation with the outcome rate, averaged over data sets (rates are sorted)."""
-    from scipy.stats import rankdata
-
-    ranks = rankdata(pmc_loss, axis=1)
-    ranks -= ranks.mean(axis=1, keepdims=True)
-    order = np.arange(pmc_loss.shape[1]) - (pmc_loss.shape[1] - 1) / 2
-    spread = np.sqrt((ranks**2).sum(axis=1) * (order**2).sum())
+    ranks = pd.DataFrame(pmc_loss.T).rank()
     with np.errstate(invalid="ignore"):  # undefined if all values are equal
-        return float(np.nan_to_num(ranks @ order / spread).mean())
+        return float(ranks.corrwith(pd.Series(range(len(ranks)))).fillna(0.0).mean())
 
 
 # each scenario has its own colour, line style and marker; the colours are not those of methods

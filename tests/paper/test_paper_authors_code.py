@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.linear_model import LogisticRegression
 
 from propcal.data.rows_to_atoms import checked_rows
 from propcal.metrics import CategoryRule
@@ -109,6 +110,22 @@ def test_a_stratified_split_has_the_same_share_of_outcomes_everywhere():
     assert [len(part) for part in parts] == [1500, 1500, 1000]
     assert [outcome[part].mean() for part in parts] == pytest.approx([0.1] * 3)
     assert len(np.unique(np.concatenate(parts))) == 4000
+
+
+def test_lr_has_the_solver_of_the_set_up(tmp_path, monkeypatch):
+    used, fit = [], LogisticRegression.fit
+    monkeypatch.setattr(
+        LogisticRegression, "fit", lambda self, *data: used.append(self.solver) or fit(self, *data)
+    )
+    for setup in ("held-out", "authors-code"):
+        what = {
+            "rows": 1000,
+            "models": ["LR"],
+            "settings": [Setting("base model", ("race",))],
+            "setup": setup,
+        }
+        Experiment(tmp_path / f"{setup}.sqlite", trials=1, **what).run(jobs=1)
+    assert used == ["liblinear", "saga"]
 
 
 def test_the_set_ups_are_data_and_the_former_name_still_works():

@@ -329,8 +329,7 @@ def test_guarantees_are_judged_by_converged_trials_and_the_others_are_counted(tm
     found = judged(make_store(tmp_path / "a.sqlite", rows))["PMCBoost reaches alpha-PMC"]
     assert (found.verdict, found.n_seeds) == (AGREES, 1)
     assert found.numbers == (
-        "1 of 1 converged trials; at most 0.500 alpha; 1 trial stopped at the update limit and cannot be "
-        "judged"
+        "1 of 1 converged trials; at most 0.500 alpha; 1 trial stopped at the limit and cannot be judged"
     )
 
 

@@ -250,7 +250,7 @@ def test_what_is_missing_is_said(tmp_path):
     assert "There are no trials of DNN yet." in said
     assert "LR: 1 of 4 shuffles are still missing." in said
     assert "RF: 3 of 4 shuffles and some settings of 1 shuffle" in said
-    assert "1 of 247 fits stopped at the update limit." in said
+    assert "1 of 247 fits stopped at their limit." in said
     assert "DC loss could not be computed in 1 trials." in said
     assert evidence.caption() == (
         "Simulated visits, no patients. Shuffles of the data (seeds): LR 3, RF 1. No DNN yet."

@@ -276,8 +276,7 @@ def larger_gain(case: Case, *, column: str, at: Sequence[float], than_at: Sequen
     gain = np.mean(case.by_alpha(column, MC) - case.by_alpha(column, PMC), axis=(0, 1))
     one, other = (np.mean([gain[ALPHAS.index(alpha)] for alpha in alphas]) for alphas in (at, than_at))
     listed = ", ".join(f"{alpha:g}: {signed(value, 3)}" for alpha, value in zip(ALPHAS, gain))
-    numbers = f"mean of MCBoost's minus PMCBoost's {METRICS[column]} by alpha {listed}"
-    return one > max(other, 0.0), numbers
+    return one > max(other, 0.0), f"mean of MCBoost's minus PMCBoost's {METRICS[column]} by alpha {listed}"
 
 
 def better_pairs(case: Case, *, metrics: Sequence[str], at_least: int) -> Answer:
@@ -365,7 +364,7 @@ def guarantee(case: Case, *, method: str, column: str) -> Answer:
     worst = float((rows[column] / rows["alpha"]).max())
     numbers = f"{int(kept.sum()):,} of {len(kept):,} converged trials; at most {worst:.3f} alpha"
     if stopped:
-        numbers += f"; {plural(stopped, 'trial')} stopped at the update limit and cannot be judged"
+        numbers += f"; {plural(stopped, 'trial')} stopped at the limit and cannot be judged"
     return kept.all(), numbers
 
 

@@ -374,7 +374,7 @@ class Evidence:
                 said.append(f"{model}: {' and '.join(lacking)} are still missing.")
         fits = self.stored[self.stored["method"] != BASE]
         if failed := int((fits["converged"] == 0).sum()):
-            said.append(f"{failed:,} of {len(fits):,} fits stopped at the update limit.")
+            said.append(f"{failed:,} of {len(fits):,} fits stopped at their limit.")
         undefined = {name: int(self.trials[key].isna().sum()) for key, name in METRICS.items()}
         said += [f"{name} could not be computed in {n:,} trials." for name, n in undefined.items() if n]
         return said

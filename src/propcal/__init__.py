@@ -31,7 +31,7 @@ _PLACES = {  # where public names are, below propcal
     "monitoring.course": "Course",
     "monitoring.monitor": "Monitor",
     "sites.compare_sites": "Sites compare_sites",
-    "sql.export": "SqlExport",
+    "export.sql": "SqlExport",
 }
 _HOME = {name: f"propcal.{place}" for place, names in _PLACES.items() for name in names.split()}
 __all__ = sorted([*_HOME, *_MODULES, "__version__"])
@@ -57,12 +57,12 @@ if TYPE_CHECKING:
     from propcal.discovery.discovery import Discovery as Discovery
     from propcal.discovery.discovery import discover as discover
     from propcal.estimators import *  # noqa: F403
+    from propcal.export.sql import SqlExport as SqlExport
     from propcal.metrics import *  # noqa: F403
     from propcal.monitoring.course import Course as Course
     from propcal.monitoring.monitor import Monitor as Monitor
     from propcal.sites.compare_sites import Sites as Sites
     from propcal.sites.compare_sites import compare_sites as compare_sites
-    from propcal.sql.export import SqlExport as SqlExport
 
 
 def __getattr__(name: str) -> Any:

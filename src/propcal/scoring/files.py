@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from propcal.core.correction.correction import Correction
 from propcal.data.files.formats import check_names
 from propcal.data.files.people_files import NUMBER, TEXT, PeopleFiles
-from propcal.errors import InputError, Message
+from propcal.errors import Message, refused
 from propcal.files.table_files import table_writer, writes_text
 from propcal.files.transaction import Outputs, outputs
 from propcal.interrupts import check as check_stop
@@ -55,11 +55,7 @@ def score_files(
     for people in chain.from_iterable(sources for sources, _ in jobs):
         check_names(people.path, people.names, scorer.wanted)
         if column in people.names:
-            raise InputError(
-                f"{people.path} already has a column {column!r}",
-                argument="column",
-                next_step="Choose another name with --column",
-            )
+            raise refused("column exists", where=people.path, column=column, how="--column")
     with outputs() as out:
         for sources, path in jobs:
             _write(scorer, tally, sources, path, out, advance or (lambda _: None))

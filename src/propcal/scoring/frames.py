@@ -17,7 +17,7 @@ import pyarrow as pa
 from propcal.core.grid import FloatArray, check_choice, check_number
 from propcal.data.checks import INVALID
 from propcal.data.frames import frame_columns, require
-from propcal.errors import InputError
+from propcal.errors import InputError, refused
 from propcal.plain_text import named
 from propcal.scoring.scorer import Scorer
 
@@ -38,11 +38,7 @@ def scored_frame(scorer: Scorer, frame: Any) -> Any:
     if twice:
         raise InputError(f"the frame has several columns named {twice}", next_step="Rename them")
     if column in names or (any_case and column.lower() in [name.lower() for name in names]):
-        raise InputError(
-            f"the frame already has a column {column!r}",
-            argument="column",
-            next_step="Choose another name with column=...",
-        )
+        raise refused("column exists", where="the frame", column=column, how="column=...")
     return with_scores(frame, scorer)
 
 
@@ -54,11 +50,7 @@ def _engine(frame: Any, score: str) -> tuple[WithScores, list[str], bool]:
     kinds = {f"{kind.__module__.split('.')[0]}.{kind.__name__}" for kind in type(frame).__mro__}
     found = [engine for kind, engine in _ENGINES.items() if kind in kinds]
     if not found or "pyspark.pandas" in type(frame).__module__:
-        raise InputError(
-            f"{score!r} names a column, so the second argument must be a frame of pandas, polars, pyarrow, "
-            f"DuckDB (a relation), Dask or PySpark (not its pandas API); got {type(frame).__name__}",
-            next_step="To correct an array, pass the scores themselves",
-        )
+        raise refused("no frame to score", score=score, kind=type(frame).__name__)
     with_scores, names, any_case = found[0]
     return with_scores, [str(name) for name in names(frame)], any_case
 
@@ -112,21 +104,12 @@ def _duckdb(frame: Any, scorer: Scorer) -> Any:
     """
     connection = getattr(frame, "_con", None)
     if connection is None:
-        raise InputError(
-            "this version of DuckDB does not give access to the connection of a relation",
-            next_step="Pass relation.to_arrow_reader() instead",
-        )
+        raise refused("duckdb connection")
     types = dict(zip(frame.columns, frame.types))
     wanted = scorer.wanted
-    told = [
-        scorer.correction.to_json(),
-        wanted,
-        [str(types[name]) for name in wanted],
-        scorer.n_updates,
-        scorer.unseen,
-        scorer.invalid,
-    ]
-    name = f"propcal_{sha256(repr(told).encode()).hexdigest()[:16]}"
+    how = [scorer.n_updates, scorer.unseen, scorer.invalid]
+    computes = [scorer.correction.to_json(), wanted, [str(types[name]) for name in wanted], *how]
+    name = f"propcal_{sha256(repr(computes).encode()).hexdigest()[:16]}"
 
     def correct(*columns: Any) -> Any:
         return scorer.arrow(scorer.correct(dict(zip(wanted, columns))))

@@ -18,15 +18,15 @@ import numpy as np
 
 from propcal.core.choices import Invalid, Unseen
 from propcal.core.correction.definition import count_unlisted, unlisted_messages
-from propcal.core.correction.points_table import FeaturePoints
 from propcal.core.correction.smooth_map import knots
 from propcal.core.grid import UNIT
-from propcal.core.groups.recipes import ColumnTest, Condition, Not, Ranges, Recipe
+from propcal.core.groups.recipes import ColumnTest, Condition, Not
 from propcal.core.patterns import Level
 from propcal.data.frames import LARGEST
 from propcal.data.levels import level_key, wanted_keys
 from propcal.data.rows_to_score import rows_to_score
-from propcal.errors import InputError, Message
+from propcal.errors import InputError, Message, refused
+from propcal.scoring.places import Finder, attribute_finders, feature_finder
 
 if TYPE_CHECKING:
     from propcal.core.correction.definition import Definition
@@ -45,7 +45,7 @@ COMPARED: dict[str, Callable[[float, float], bool]] = {
 }
 Keys = dict[str, Level]
 Numbers = dict[str, float]
-Attribute = Callable[[Keys, Numbers], Level]  # the level of an attribute, from what the columns hold
+Place = Callable[[Keys, Numbers], int]  # of an attribute or feature, from what the columns hold
 
 
 class PatternMap(NamedTuple):
@@ -105,19 +105,13 @@ class OnePerson:
         self._names = frozenset(correction.reads)
         self._points = correction.features
         self._factors = [feature.factors.tolist() for feature in self._points]
+        self._pieces = [_place_of(feature_finder(feature)) for feature in self._points]
         self._not_read = frozenset(correction.not_read) - self._names
         for name in OPTIONS:
             if name in self._names:
-                raise InputError(
-                    f"score_one has an argument {name!r}, so it cannot read a column of that name",
-                    argument=name,
-                    next_step="use apply, or rename the column and fit again",
-                )
+                raise refused("score_one argument", name=name)
         self._numeric = frozenset(correction.numeric)
-        places = [known.places(a) for a in range(len(known.attributes))]
-        readers = [_reader(name, known.derived.get(name)) for name in known.attributes]
-        new = [len(levels) for levels in known.levels]  # the code of a level that is not in the list
-        self._attributes = list(zip(readers, places, new))
+        self._attributes = [_place_of(finder) for finder in attribute_finders(known)]
         texts = {level for levels in known.levels for level in levels if level is not None}
         texts |= {level for feature in self._points for level in feature.levels}
         self._texts = {text for text in texts if level_key(text) == text}
@@ -141,12 +135,12 @@ class OnePerson:
                 if type(value) not in NUMBERS:
                     return self._as_a_row(score, values, invalid, unseen)
                 numbers[column] = math.nan if value is None else float(value)
-        code = tuple([place.get(read(keys, numbers), new) for read, place, new in self._attributes])
+        code = tuple([place_of(keys, numbers) for place_of in self._attributes])
         # one look at the dictionary: another thread may clear it between two
         known = self._kept.get(code if unseen is None else (unseen, code)) or self._find(code, unseen)
         found, odds, unlisted = float(score), None, known.unlisted
         if self._points:
-            odds, places = 1.0, [_piece(feature, keys, numbers) for feature in self._points]
+            odds, places = 1.0, [place_of(keys, numbers) for place_of in self._pieces]
             for factors, place in zip(self._factors, places):
                 odds *= factors[place]
             unlisted = [*unlisted, *(f.pieces[place] is None for f, place in zip(self._points, places))]
@@ -204,18 +198,6 @@ class OnePerson:
         )
 
 
-def _piece(feature: FeaturePoints, keys: Keys, numbers: Numbers) -> int:
-    """The code of a person's level or range."""
-    n = len(feature.points)
-    if feature.is_number:
-        value = numbers[feature.column]
-        return n if value != value else bisect_right(feature.cuts, value)
-    key = keys[feature.column]
-    if key is None:
-        return n
-    return feature.levels.index(key) if key in feature.levels else n + 1
-
-
 def _listed(names: list[str]) -> str:
     return f"{', '.join(map(repr, names))} {'is' if len(names) == 1 else 'are'}"
 
@@ -236,20 +218,22 @@ def _is_unicode(text: str) -> bool:
     return True
 
 
-def _reader(name: str, recipe: Recipe | None) -> Attribute:
-    """How an attribute's level is found."""
-    if recipe is None:
-        return lambda keys, _: keys[name]
-    if isinstance(recipe, Ranges):
-        column, points, labels = recipe.column, recipe.points, recipe.labels
+def _place_of(finder: Finder) -> Place:
+    """A function that finds a person's place."""
+    column, places, missing, other = finder.column, finder.places, finder.missing, finder.other
+    if finder.condition is not None:
+        holds, (no, yes) = _condition(finder.condition), places
+        return lambda keys, numbers: yes if holds(keys, numbers) else no
+    if finder.cuts is not None:
+        cuts = finder.cuts
 
-        def range_of(_: Keys, numbers: Numbers) -> Level:
+        def of_number(_: Keys, numbers: Numbers) -> int:
             value = numbers[column]
-            return None if value != value else labels[bisect_right(points, value)]
+            return missing if value != value else places[bisect_right(cuts, value)]
 
-        return range_of
-    holds = _condition(recipe.condition)
-    return lambda keys, numbers: "true" if holds(keys, numbers) else "false"
+        return of_number
+    known: dict[Level, int] = {None: missing, **dict(zip(finder.texts, places))}
+    return lambda keys, _: known.get(keys[column], other)
 
 
 def _condition(condition: Condition) -> Callable[[Keys, Numbers], bool]:

@@ -22,7 +22,7 @@ from propcal.data.checks import FEWEST_SWAPPED, ScoreTally
 from propcal.data.derive import numeric_columns, sized_columns
 from propcal.data.frames import frame_columns, numbers
 from propcal.data.rows_to_score import refuse_truths, rows_to_score
-from propcal.errors import Column, Message, TooManyUnseenError
+from propcal.errors import Column, Message, TooManyUnseenError, refused
 
 
 @lru_cache(maxsize=16)
@@ -238,11 +238,8 @@ class Tally:
         if most is None or not self.n or counted.unseen_rows <= most * self.n:
             return
         values = ", ".join(f"{name}: {count:,}" for name, count in counted.unseen.items())
-        error = TooManyUnseenError(
-            f"{counted.unseen_rows:,} of {self.n:,} rows ({100 * counted.unseen_rows / self.n:.3g}%) have a "
-            f"value that did not occur in the fitting data ({values}). Nothing was written",
-            next_step="Is a column coded differently?",
-        )
+        about = {"unseen": counted.unseen_rows, "rows": self.n, "share": 100 * counted.unseen_rows / self.n}
+        error: Any = refused("too many unseen", TooManyUnseenError, values=values, **about)
         error.summary = counted
         raise error
 

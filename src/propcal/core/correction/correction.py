@@ -22,7 +22,7 @@ from propcal.plain_text import plain
 if TYPE_CHECKING:
     import pandas as pd
 
-    from propcal.sql.export import SqlExport
+    from propcal.export.sql import SqlExport
 
 
 class Update(NamedTuple):
@@ -190,7 +190,7 @@ class Correction(Scoring):
             The text of the file. In JavaScript and R every number is a double: a level that is a number
             they cannot hold exactly is refused.
         """
-        from propcal.scorers.program import export_code
+        from propcal.export.programs import export_code
 
         return export_code(self, language, unseen=unseen)
 
@@ -243,7 +243,7 @@ class Correction(Scoring):
             ``str()`` of it is the script; its parts are `setup`, `query` and `expression`.
         """
         given = {name: value for name, value in locals().items() if name != "self"}
-        from propcal.sql.export import export_sql
+        from propcal.export.sql import export_sql
 
         return export_sql(self, **given)
 

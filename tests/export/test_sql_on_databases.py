@@ -14,8 +14,8 @@ from propcal import Groups, PMCBoost
 from propcal.core.correction.points_table import FeaturePoints, PointsTable
 from propcal.core.correction.smooth_map import SmoothStart
 from propcal.core.grid import UNIT
-from propcal.sql.dialects import DIALECTS
-from propcal.sql.map_lines import Lines
+from propcal.export.dialects import DIALECTS
+from propcal.export.map_lines import Lines
 from sql_corrections import HOSTILE, bits, combinations, each_with_every, fitted, hostile, score_in, texts
 
 

@@ -25,12 +25,12 @@ from math import prod
 import numpy as np
 
 from propcal.core.correction.maps import PatternMaps
-from propcal.core.correction.points_table import FeaturePoints
 from propcal.core.grid import UNIT, IntArray
 from propcal.core.patterns import Patterns
-from propcal.sql.column_levels import Reader
-from propcal.sql.dialects import TWO_32, Dialect
-from propcal.sql.map_lines import Lines
+from propcal.export.column_levels import Reader
+from propcal.export.dialects import TWO_32, Dialect
+from propcal.export.map_lines import Lines
+from propcal.scoring.places import feature_finder
 
 FAN = 16
 PATTERN = "propcal_pattern"  # of a column for the number of the pattern
@@ -162,21 +162,12 @@ def before_and_after(
 
 
 def odds_of(reader: Reader) -> str:
-    """What a person's odds are multiplied by."""
-    return " * ".join(_factor(reader, feature) for feature in reader.features)
-
-
-def _factor(reader: Reader, feature: FeaturePoints) -> str:
-    """The factor of one feature."""
-    d = reader.dialect
-    *own, missing, other = (_literal(d, factor) for factor in feature.factors.tolist())
-    if feature.is_number:
-        x = reader.number(feature.column)
-        arms = "".join(f" WHEN {x} < {d.literal(cut)} THEN {value}" for cut, value in zip(feature.cuts, own))
-        return f"(CASE WHEN {x} IS NULL THEN {missing}{arms} ELSE {own[-1]} END)"
-    key = reader.key(feature.column)
-    arms = "".join(f" WHEN {key} = {d.key(level)} THEN {value}" for level, value in zip(feature.levels, own))
-    return f"(CASE WHEN {key} IS NULL THEN {missing}{arms} ELSE {other} END)"
+    """What a person's odds are multiplied by: a factor for each feature."""
+    factors = []
+    for feature in reader.features:
+        literals = [_literal(reader.dialect, factor) for factor in feature.factors.tolist()]
+        factors.append(f"({reader.of_place(feature_finder(feature), literals.__getitem__)})")
+    return " * ".join(factors)
 
 
 def _literal(d: Dialect, factor: float) -> str:

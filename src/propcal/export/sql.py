@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 from propcal.core.correction.correction import Correction
 from propcal.core.grid import UNIT, IntArray, check_choice
 from propcal.core.groups.collection import pattern_name
-from propcal.core.patterns import Patterns, with_unlisted
-from propcal.errors import Argument, InputError, Message, Text
+from propcal.core.patterns import Patterns
+from propcal.errors import Argument, Message, Text, refused
+from propcal.export import forms
+from propcal.export.column_levels import Reader, combinations, pattern_numbers
+from propcal.export.dialects import DIALECTS, Dialect
+from propcal.export.map_lines import Lines
 from propcal.extras import how_to_install
-from propcal.sql import forms
-from propcal.sql.column_levels import Reader, every_combination, pattern_numbers
-from propcal.sql.dialects import DIALECTS, Dialect
-from propcal.sql.map_lines import Lines
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -94,15 +94,10 @@ def export_sql(
     unseen = correction.unseen if unseen is None else unseen
     check_choice("unseen", unseen, ("replay", "keep", "error"))
     if invalid == "error":
-        raise InputError(
-            Argument("invalid", "error") + " is not possible, because a query cannot refuse a row",
-            next_step="Use " + Argument("invalid", "null") + ", and count the NULLs",
-        )
+        raise refused("sql refuses no row")
     check_choice("invalid", invalid, ("null", "keep"))
     d = DIALECTS[dialect]
-    patterns = with_unlisted(correction.patterns, correction.folded)
-    if unseen == "replay":
-        patterns = every_combination(correction.patterns)
+    patterns = combinations(correction, unseen)
     numbers = pattern_numbers(patterns)
     maps = correction.replay(patterns)
     lines = Lines.of_maps(maps)
@@ -159,12 +154,7 @@ def _emit(d: Dialect, text: str) -> str:
     try:
         import sqlglot
     except ImportError:
-        raise InputError(
-            f"SQL for {d.title} needs sqlglot",
-            argument="dialect",
-            next_step=how_to_install("sql"),
-            between=": ",
-        ) from None
+        raise refused("sql needs sqlglot", title=d.title, how=how_to_install("sql")) from None
     return sqlglot.parse_one(text, read=d.glot).sql(d.glot)
 
 

@@ -12,9 +12,9 @@ from sqlglot import exp
 
 from propcal import Correction, PMCBoost
 from propcal.errors import InputError
+from propcal.export import sql
+from propcal.export.dialects import DIALECTS
 from propcal.extras import how_to_install
-from propcal.sql import export as sql
-from propcal.sql.dialects import DIALECTS
 from sql_corrections import HOSTILE, hostile
 
 NOT_RUN = ("tsql", "snowflake", "bigquery")

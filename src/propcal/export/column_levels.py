@@ -7,13 +7,14 @@ conditions. A missing value (NULL, or a number that is NaN) has no text.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from math import prod
 
 import numpy as np
 
+from propcal.core.correction.correction import Correction
 from propcal.core.correction.points_table import FeaturePoints
 from propcal.core.grid import IntArray, check_choice
 from propcal.core.groups.recipes import (
@@ -26,10 +27,11 @@ from propcal.core.groups.recipes import (
     is_numeric,
     tests_of,
 )
-from propcal.core.patterns import Level, Patterns
+from propcal.core.patterns import Level, Patterns, with_unlisted
 from propcal.data.levels import DECIMAL, TRUTHS, level_key, wanted_keys
-from propcal.errors import Argument, InputError
-from propcal.sql.dialects import Dialect
+from propcal.errors import Argument, InputError, refused
+from propcal.export.dialects import Dialect
+from propcal.scoring.places import Finder, attribute_finders
 
 KINDS = ("text", "number", "boolean")
 OTHER_NUMBER = "a number that is no level"
@@ -54,13 +56,11 @@ class Reader:
 
     def __post_init__(self) -> None:
         reads = [*self.patterns.reads, *(feature.column for feature in self.features)]
-        for option, given in ((Argument("columns"), self.names), (Argument("types"), self.kinds)):
+        for option, given in (("columns", self.names), ("types", self.kinds)):
             for column in given:
                 if column not in reads:
-                    raise InputError(
-                        option
-                        + f" names {column!r}, but this correction only reads {list(dict.fromkeys(reads))}"
-                    )
+                    known = list(dict.fromkeys(reads))
+                    raise refused("sql reads no such column", option=option, column=column, reads=known)
         for column, kind in self.kinds.items():
             check_choice(Argument("types") + f": the type of {column!r}", kind, KINDS)
 
@@ -156,34 +156,29 @@ class Reader:
             raise InputError(f"{len(sizes)} attributes have too many combinations of levels for SQL")
         wide = prod(sizes) >= 1 << 31  # too many for 32-bit integers
         terms = []
-        for a in range(len(sizes)):
+        for a, finder in enumerate(attribute_finders(patterns)):
             factor = prod(sizes[a + 1 :])
             times = (
                 f"CAST({factor} AS {self.dialect.whole}) * " if wide else f"{factor} * " if factor > 1 else ""
             )
-            terms.append(times + self._place(a))
-        if not terms:
-            return "0"
-        return " + ".join(terms)
+            terms.append(times + self.of_place(finder))
+        return " + ".join(terms) or "0"
 
-    def _place(self, a: int) -> str:
-        """The position of a person's level of one attribute; unknown levels have the next position."""
-        name, levels = self.patterns.attributes[a], self.patterns.levels[a]
-        recipe = self.patterns.derived.get(name)
-        place = self.patterns.places(a)
-        other = len(levels)
-        if isinstance(recipe, Where):
-            holds, not_so = place.get("true", other), place.get("false", other)
-            return f"CASE WHEN {self._condition(recipe.condition)} THEN {holds} ELSE {not_so} END"
-        missing = place.get(None, other)
-        if isinstance(recipe, Ranges):
-            x, points = self.number(recipe.column), [self.dialect.literal(p) for p in recipe.points]
-            tests = [f"{x} < {p}" for p in points] + [f"{x} >= {points[-1]}"]
-            arms = " ".join(f"WHEN {t} THEN {place.get(r, other)}" for t, r in zip(tests, recipe.labels))
+    def of_place(self, finder: Finder, value: Callable[[int], str] = str) -> str:
+        """The value of a person's place."""
+        if finder.condition is not None:
+            no, yes = map(value, finder.places)
+            return f"CASE WHEN {self._condition(finder.condition)} THEN {yes} ELSE {no} END"
+        missing = value(finder.missing)
+        if finder.cuts is not None:
+            x, cuts = self.number(finder.column), [self.dialect.literal(cut) for cut in finder.cuts]
+            tests = [f"{x} < {cut}" for cut in cuts] + [f"{x} >= {cuts[-1]}" if cuts else f"{x} IS NOT NULL"]
+            arms = " ".join(f"WHEN {test} THEN {value(i)}" for test, i in zip(tests, finder.places))
             return f"CASE {arms} ELSE {missing} END"
-        key = self.key(name)
-        rest = f"CASE WHEN {key} IS NULL THEN {missing} ELSE {other} END" if missing != other else str(other)
-        arms = " ".join(f"WHEN {self.dialect.key(t)} THEN {i}" for t, i in place.items() if t is not None)
+        key, other = self.key(finder.column), value(finder.other)
+        rest = f"CASE WHEN {key} IS NULL THEN {missing} ELSE {other} END" if missing != other else other
+        levels = zip(map(self.dialect.key, finder.texts), finder.places)
+        arms = " ".join(f"WHEN {level} THEN {value(i)}" for level, i in levels)
         return f"CASE {key} {arms} ELSE {rest} END" if arms else rest
 
     def _condition(self, condition: Condition) -> str:
@@ -213,21 +208,18 @@ def _is_written_out(text: str) -> bool:
     return "." in text or abs(int(text)) >= MOST_WHOLE
 
 
-def every_combination(patterns: Patterns) -> Patterns:
-    """Every combination of known levels, with one more position for any other level."""
+def combinations(correction: Correction, unseen: str) -> Patterns:
+    """The combinations of levels that an export knows.
+
+    With "replay" these are all, with one more position for any other level; otherwise those of the fit.
+    """
+    if unseen != "replay":
+        return with_unlisted(correction.patterns, correction.folded)
+    patterns = correction.patterns
     places = [_places(patterns, a) for a in range(len(patterns.attributes))]
     total = prod(len(found) for found in places)
     if total > MOST_PATTERNS:
-        raise InputError(
-            Argument("unseen", "replay")
-            + f" needs every combination of levels; there are {total:,}, and at most "
-            + f"{MOST_PATTERNS:,} are possible",
-            next_step="For combinations that did not occur in fitting, use "
-            + Argument("unseen", "keep")
-            + " to leave scores unchanged or "
-            + Argument("unseen", "error")
-            + " for NULL; or fit with fewer attributes",
-        )
+        raise refused("too many combinations", total=total, most=MOST_PATTERNS)
     table = np.array(list(product(*places)), dtype=np.int64).reshape(total, len(places))
     return Patterns(patterns.attributes, patterns.levels, table, patterns.derived)
 

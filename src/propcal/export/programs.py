@@ -9,29 +9,44 @@ language has a template, and its way to write texts, numbers and lists.
 from __future__ import annotations
 
 import json
+import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from propcal import __version__
 from propcal.core.choices import Unseen
 from propcal.core.correction.correction import Correction
-from propcal.core.correction.maps import PatternMaps
-from propcal.core.correction.points_table import FeaturePoints
+from propcal.core.correction.maps import PatternMaps, start_reaches
+from propcal.core.correction.points_table import multiply
 from propcal.core.correction.smooth_map import knots
-from propcal.core.grid import check_choice
-from propcal.core.groups.recipes import BY_SIZE, ColumnTest, Condition, Not, Ranges, Where
-from propcal.core.patterns import Level, with_unlisted
-from propcal.data.levels import DECIMAL, level_key, wanted_keys
-from propcal.errors import InputError
-from propcal.scorers.vectors import vectors
-from propcal.sql.column_levels import every_combination
+from propcal.core.grid import UNIT, IntArray, check_choice
+from propcal.core.groups.recipes import (
+    BY_SIZE,
+    ColumnTest,
+    Condition,
+    Not,
+    is_numeric,
+    tests_of,
+)
+from propcal.data.levels import DECIMAL, TRUTHS, level_key, wanted_keys
+from propcal.data.rows_to_score import rows_to_score
+from propcal.errors import InputError, UnknownLevelWarning, UnseenError, refused
+from propcal.export.column_levels import combinations
+from propcal.scoring.places import Finder, attribute_finders, feature_finder
 
 MOST_WHOLE = 1 << 53  # above it, whole numbers have neighbours that a double cannot tell apart
 Table = dict[str, Any]
 TEMPLATES = Path(__file__).parent / "templates"
+N_VECTORS, MOST_TRIED = 300, 3_000
+NO_LEVEL = "(a value that is no level)"
+Value = str | float | bool | None
 LISTED, LINES = ("attributes", "features", "vectors"), ("patterns", "maps")  # one row on each line
 
 
@@ -65,23 +80,24 @@ def program(correction: Correction, unseen: Unseen | None, *, doubles_in: str = 
     check_choice("unseen", unseen, ("replay", "keep", "error"))
     correction = replace(correction, unseen=unseen)
     known = correction.patterns
-    combinations = with_unlisted(known, correction.folded)
-    if unseen == "replay":
-        combinations = every_combination(known)
-    lines = _map_lines(correction.replay(combinations))
+    listed = combinations(correction, unseen)
+    lines = _map_lines(correction.replay(listed))
     maps = {line: i for i, line in enumerate(dict.fromkeys(lines))}
-    keys = [" ".join(map(str, row)) for row in combinations.table.tolist()]
-    attributes = []
-    for a, name in enumerate(known.attributes):
-        other = len(known.levels[a])
-        table = _Finder(name, doubles_in).attribute(known.derived.get(name), known.places(a), other)
-        attributes.append({**table, "unseen": [] if name in correction.folded else [other]})
+    keys = [" ".join(map(str, row)) for row in listed.table.tolist()]
+    attributes = [
+        _Writer(finder, doubles_in).table(unseen=[] if finder.name in correction.folded else [len(levels)])
+        for finder, levels in zip(attribute_finders(known), known.levels)
+    ]
+    features = [
+        _Writer(feature_finder(one), doubles_in).table(factors=one.factors.tolist(), unseen=one.unseen_codes)
+        for one in correction.features
+    ]
     return {
         "about": {"exported_by": f"propcal {__version__}", **json.loads(correction.to_json())["about"]},
         "columns": list(correction.reads),
         "numeric": correction.numeric,
         "attributes": attributes,
-        "features": [_Finder(feature.column, doubles_in).feature(feature) for feature in correction.features],
+        "features": features,
         "patterns": [f"{key}={maps[line]}" for key, line in zip(keys, lines)],
         "knots": knots().tolist() if correction.start is not None else [],
         "maps": list(maps),
@@ -99,49 +115,24 @@ def _map_lines(maps: PatternMaps) -> list[str]:
 
 
 @dataclass(frozen=True)
-class _Finder:
+class _Writer:
     """Writes how the place of a person's level of an attribute or feature is found."""
 
-    name: str
+    finder: Finder
     doubles_in: str
 
-    def attribute(self, recipe: Ranges | Where | None, place: Mapping[Level, int], other: int) -> Table:
-        """The places of an attribute; where all levels are truth values, `place` also has 1 and 0."""
-        if isinstance(recipe, Where):
-            places = [place.get("false", other), place.get("true", other)]
-            return {"name": self.name, "test": self._test(recipe.condition), "places": places}
-        missing = place.get(None, other)
-        if isinstance(recipe, Ranges):
-            places = [place.get(label, other) for label in recipe.labels]
-            return self._ranges(recipe.column, recipe.points, places, missing)
-        return self._levels(place, missing, other)
-
-    def feature(self, feature: FeaturePoints) -> Table:
-        """The places and factors of a feature."""
-        n = len(feature.points)
-        if feature.is_number:  # one cut point that makes no difference stands for none
-            cuts, places = (feature.cuts, range(n)) if feature.cuts else ((0.0,), (0, 0))
-            table = self._ranges(feature.column, cuts, places, n)
-        else:
-            table = self._levels({level: i for i, level in enumerate(feature.levels)}, n, n + 1)
-        return {**table, "factors": feature.factors.tolist(), "unseen": feature.unseen_codes}
-
-    def _ranges(self, column: str, cuts: Iterable[float], places: Iterable[int], missing: int) -> Table:
-        named = {"name": self.name, "column": column}
-        return {**named, "cuts": list(cuts), "places": list(places), "missing": missing}
-
-    def _levels(self, place: Mapping[Level, int], missing: int, other: int) -> Table:
-        texts = [level for level in place if level is not None]
-        places = [place[text] for text in texts]
-        return {
-            "name": self.name,
-            "column": self.name,
-            "texts": texts,
-            "text_places": places,
-            **self._numbers(texts, places),
-            "missing": missing,
-            "other": other,
-        }
+    def table(self, **more: Any) -> Table:
+        """The places, with `more` about them."""
+        finder, places = self.finder, list(self.finder.places)
+        if finder.condition is not None:
+            return {"name": finder.name, "test": self._test(finder.condition), "places": places, **more}
+        column: Table = {"name": finder.name, "column": finder.column}
+        if finder.cuts is None:
+            column |= {"texts": list(finder.texts), "text_places": places}
+            column |= {**self._numbers(finder.texts, places), "missing": finder.missing}
+            return {**column, "other": finder.other, **more}
+        cuts, places = (list(finder.cuts), places) if finder.cuts else ([0.0], [0, 0])  # a cut without effect
+        return {**column, "cuts": cuts, "places": places, "missing": finder.missing, **more}
 
     def _numbers(self, texts: Iterable[str], places: Iterable[int]) -> Table:
         """The texts that a number can have as its level, as numbers, with their places."""
@@ -158,10 +149,7 @@ class _Finder:
         exact = not infinite and level_key(number) == text and abs(number) <= MOST_WHOLE
         if not exact and (infinite or self.doubles_in):
             language = self.doubles_in or "Python"
-            raise InputError(
-                f"{self.name!r} has the level {text}, a number that {language} cannot hold exactly",
-                next_step="Make it a text, such as a code with a letter, and fit again",
-            )
+            raise refused("inexact level", name=self.finder.name, text=text, language=language)
         return number if exact else None
 
     def _test(self, condition: Condition) -> list[Any]:
@@ -235,3 +223,99 @@ def export_code(correction: Correction, language: str, *, unseen: Unseen | None 
     parts["n_vectors"] = f"{len(tables['vectors']):,}"
     template = (TEMPLATES / f"scorer.{how.ending}.txt").read_text(encoding="utf-8")
     return re.sub(r"@(\w+)@", lambda found: parts[found[1]], template)
+
+
+class Vector(NamedTuple):
+    """A score, the values of the columns in their order, and the corrected score."""
+
+    score: float
+    values: list[Value]
+    corrected: float
+
+
+def vectors(correction: Correction, n: int = N_VECTORS, seed: int = 0) -> list[Vector]:
+    """Random combinations of the values that matter, with scores at breakpoints and next to them.
+
+    A combination that the correction refuses is left out.
+    """
+    rng = np.random.default_rng(seed)
+    scores = near_breakpoints(correction.maps)
+    values: dict[str, list[Any]] = {
+        column: values_that_matter(correction, column) for column in correction.reads
+    }
+    found = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnknownLevelWarning)
+        for drawn in rng.choice(scores, MOST_TRIED).tolist():
+            person = {column: some[rng.integers(len(some))] for column, some in values.items()}
+            with_points = correction.points is not None
+            score = float(rng.choice(near_breakpoints_of(correction, person))) if with_points else drawn
+            try:
+                found.append(Vector(score, list(person.values()), correction.score_one(score, **person)))
+            except UnseenError:
+                continue
+            if len(found) == n:
+                break
+    return found
+
+
+def breakpoints(maps: PatternMaps, pieces: Sequence[IntArray]) -> IntArray:
+    """The raw scores, in units, at which a map may go on differently; `pieces` of it begin at these units."""
+    if not maps.smooth.shape[1]:
+        return np.unique(np.concatenate(pieces))
+    at = knots()
+    reached = [start_reaches(own, at, curve) for own, curve in zip(pieces, maps.smooth)]
+    return np.unique(np.concatenate([at, *reached]))
+
+
+def near_breakpoints(maps: PatternMaps, odds: float | None = None) -> Any:
+    """Breakpoints as scores, and their neighbours: a unit, half a unit or one bit away.
+
+    Between curve and pieces, points may multiply the odds.
+    """
+    begins = maps.begin if odds is None else _before_points(maps.begin, odds)
+    raw = breakpoints(maps, [begins[a:b] for a, b in pairwise(maps.starts.tolist())])
+    on = np.concatenate([raw, raw - 1, raw + 1, raw - 0.5, raw + 0.5]) / UNIT
+    near = np.concatenate([on, np.nextafter(on, -1), np.nextafter(on, 2)])
+    return np.unique(near[(near >= 0) & (near <= 1)])
+
+
+def near_breakpoints_of(correction: Correction, person: Mapping[str, Value]) -> Any:
+    """Breakpoints of one person's own map and points, and their neighbours."""
+    columns = {column: [value] for column, value in person.items()}
+    rows = rows_to_score([0.5], columns, correction)
+    maps, place = next(iter(correction.maps_of(rows.patterns, unseen="replay")))
+    p = int(place[0])
+    begin, slope, offset = maps.table(p)
+    own = PatternMaps(np.array([0, len(begin)]), begin, slope, offset, maps.smooth[p : p + 1])
+    return near_breakpoints(own, None if correction.points is None else correction.points.odds(rows.codes)[0])
+
+
+def _before_points(units: IntArray, odds: float) -> IntArray:
+    """The first units that points take to each of these units or above it."""
+    low, high = np.zeros_like(units), np.full_like(units, UNIT)
+    while np.any(low < high):
+        middle = (low + high) // 2
+        reached = multiply(middle, np.full(len(middle), odds)) >= units
+        low, high = np.where(reached, low, middle + 1), np.where(reached, middle, high)
+    return low
+
+
+def values_that_matter(correction: Correction, column: str) -> list[Value]:
+    """A missing value, levels, cut points and what conditions compare with, and values next to them."""
+    finders = [*map(feature_finder, correction.features), *attribute_finders(correction.patterns)]
+    readers = [finder for finder in finders if finder.column == column]
+    conditions = [finder.condition for finder in finders if finder.condition is not None]
+    tests = [test for condition in conditions for test in tests_of(condition) if test.column == column]
+    sizes = [cut for finder in readers for cut in finder.cuts or ()]
+    sizes += [float(test.values[0]) for test in tests if test.op in BY_SIZE]
+    texts = [text for finder in readers for text in finder.texts]
+    texts += [text for test in tests if test.op in ("=", "!=", "in") for text in test.values]
+    numeric = column in correction.numeric
+    values: list[Value] = [None] if numeric else [None, NO_LEVEL, 12345, True]
+    for number in sizes:
+        values += [number, math.nextafter(number, -math.inf), math.nextafter(number, math.inf)]
+    for text in texts:
+        values += [] if numeric else [text, f" {text.upper()} "]
+        values += [text == "true"] if text in TRUTHS else [float(text)] if is_numeric(text) else []
+    return values

@@ -14,8 +14,7 @@ from propcal import Correction, Groups, PMCBoost
 from propcal.core.correction.points_table import FeaturePoints, PointsTable
 from propcal.core.correction.smooth_map import knots
 from propcal.errors import InputError
-from propcal.scorers.program import LANGUAGES
-from propcal.scorers.vectors import near_breakpoints, near_breakpoints_of, values_that_matter
+from propcal.export.programs import LANGUAGES, near_breakpoints, near_breakpoints_of, values_that_matter
 from sql_corrections import bits, fitted, hostile
 
 COMMANDS = {"python": [sys.executable, "-I", "-S"], "javascript": ["node"], "r": ["Rscript", "--vanilla"]}

@@ -23,7 +23,7 @@ from propcal.cli.demo import demo
 from propcal.cli.monitor import monitor
 from propcal.cli.options import Commands, add_command, as_flag
 from propcal.cli.screen import listen, logged, say
-from propcal.errors import InputError, PropcalError, TooManyUnseenError
+from propcal.errors import PropcalError, TooManyUnseenError
 from propcal.files.transaction import forget_written, written
 from propcal.plain_text import plain
 
@@ -104,7 +104,7 @@ def main(arguments: list[str] | None = None) -> None:
     # where Python could only print the exception of an interruption, print nothing: one line follows
     sys.unraisablehook = lambda lost: hook(lost) if stopping.asked() is None else None
     try:
-        code = _begun(arguments)
+        code = logged(lambda: _run(arguments), written)
         if alone:  # all is done: ignore an interruption during Python's own cleanup
             for number in signals:
                 signal.signal(number, signal.SIG_IGN)
@@ -112,16 +112,6 @@ def main(arguments: list[str] | None = None) -> None:
         sys.unraisablehook = hook
         stopping.forget()
     sys.exit(code)
-
-
-def _begun(arguments: list[str]) -> int:
-    """Run a command that talks as it is asked to."""
-    try:
-        rest = listen(arguments, [*(one.__name__ for one in EVERY), "paper"])
-    except InputError as error:
-        _tell(str(error))
-        return 2
-    return logged(lambda: _run(rest or ["--help"]), written)
 
 
 def _signals() -> list[signal.Signals]:
@@ -135,7 +125,8 @@ def _signals() -> list[signal.Signals]:
 def _call(arguments: list[str]) -> int:
     """The exit code of a command; any error after an interruption counts as the interruption."""
     try:
-        code = int(app(arguments, prog_name="propcal", standalone_mode=False) or 0)
+        rest = listen(arguments, [*(one.__name__ for one in EVERY), "paper"])
+        code = int(app(rest or ["--help"], prog_name="propcal", standalone_mode=False) or 0)
         sys.stdout.flush()  # fail if the result cannot be printed
         return code
     except KeyboardInterrupt:  # also before typer handles it

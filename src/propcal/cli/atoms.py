@@ -13,11 +13,13 @@ import typer
 from propcal.cli.options import CONFIG, FORCE, OFFERED, Files, words
 from propcal.cli.screen import check_file, progress, say, warnings_as_lines
 from propcal.errors import InputError, refused
-from propcal.options import DATA, OUTPUT, Reading, Roles
+from propcal.options import DATA, OUTPUT, Reading, Roles, given
 
 if TYPE_CHECKING:
     from propcal import Atoms, Groups
 
+# options that are arguments of `NamedColumns`
+COLUMNS = ("score", "outcome", "weight", "weight_kind", "cluster", "resolution", "positive", "drop_missing")
 OUT = OUTPUT.required("--output -o FILE", "Write the atoms to this file.")
 
 
@@ -124,13 +126,10 @@ def read_people(files: list[Path], roles: Roles, reading: Reading, *, correction
             raise refused("json for people", path=path)
     kept = [path for path in paths if _begins(path, 4) == b"PAR1" and is_atoms_file(path)]
     if kept:
-        flags = [
-            word
-            for word in words("atoms", replace(roles, na=None, weight_kind=None))
-            if word in OFFERED["atoms"]
-        ]
-        if flags:
-            raise refused("atoms hold columns", path=kept[0], flags=", ".join(dict.fromkeys(flags)))
+        typed = words("atoms", replace(roles, na=None, weight_kind=None))
+        if typed:
+            flags = dict.fromkeys(word for word in typed if word in OFFERED["atoms"])
+            raise refused("atoms hold columns", path=kept[0], flags=", ".join(flags))
         if len(kept) < len(paths):
             raise refused("not all atoms", path=kept[0])
         return _merged(paths)
@@ -138,17 +137,8 @@ def read_people(files: list[Path], roles: Roles, reading: Reading, *, correction
         people: Any = open_file(paths[0])
         lacking = "--score" if roles.score is None else "--outcome"
         raise refused("no column named", path=paths[0], columns=some_names(people.names), lacking=lacking)
-    columns = NamedColumns(
-        roles.score,
-        roles.outcome,
-        groups,
-        roles.weight,
-        roles.cluster,
-        reading.resolution,
-        roles.weight_kind or "auto",
-        positive=roles.positive,
-        drop_missing=roles.drop_missing,
-    )
+    options = given(roles, reading)
+    columns = NamedColumns(**{name: options[name] for name in COLUMNS if name in options}, groups=groups)
     with progress("Reading") as done:
         source = FileSource(paths, na=roles.na or [], memory_limit=reading.memory_limit, progress=done)
         return source.atoms(columns, site=roles.site, correction=correction)
@@ -192,20 +182,19 @@ def _merged(paths: list[Path], *, allow_repeated: bool = False) -> Atoms:
     from propcal.documents.written_files import grid_words
 
     parts = {path: Atoms.load(path) for path in paths}
+    bits = {path: part.resolution_bits for path, part in parts.items()}
+    ordered = sorted(parts, key=bits.__getitem__)  # coarsest first, so that no score is rounded twice
+    coarsest, finest = ordered[0], ordered[-1]
     seen: dict[str, Path] = {}
     total: Any = 0
-    for path, part in parts.items():
-        other = seen.setdefault(part.people_fingerprint(), path)
+    for path in ordered:
+        other = seen.setdefault(parts[path].people_fingerprint(), path)
         if other != path and not allow_repeated:
             raise refused("people twice", other=other, path=path)
         try:
-            total = total + part
+            total = total + parts[path]
         except InputError as error:
-            raise InputError(f"{paths[0]} and {path}: " + error.message) from None
-    bits = {path: part.resolution_bits for path, part in parts.items()}
-    coarsest, finest = min(bits, key=bits.__getitem__), max(bits, key=bits.__getitem__)
-    if len({*bits.values()}) > 2:  # coarsest first, so that no score is rounded twice
-        total = sum(parts[path] for path in sorted(paths, key=bits.__getitem__))
+            raise InputError(f"{coarsest} and {path}: " + error.message) from None
     if bits[coarsest] < bits[finest]:
         grid, fine = grid_words(bits[coarsest]), grid_words(bits[finest])
         say(f"Scores in {finest} are {fine}, and in {coarsest} {grid}; all are now {grid}.", err=True)

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 import typer
 
 from propcal import options
-from propcal.cli.atoms import groups_of, note_unused_labels, read_people, some_names
+from propcal.cli.atoms import COLUMNS, groups_of, note_unused_labels, read_people, some_names
 from propcal.cli.options import CONFIG, FORCE, ROWS, Files, Only, Without, told, words
 from propcal.cli.screen import (
     PAGE_SUPPRESS,
-    PROTECT,
     check_file,
     draw,
     progress,
@@ -50,7 +49,7 @@ def fit(
     method: Method = METHOD.option("|".join(METHODS), AIMS, default="pmcboost"),
     paper: bool = METHOD.flag(),
     output: Path = OUTPUT.required("--output -o FILE"),
-    suppress: int = OUTPUT.option("N", PROTECT, default=PAGE_SUPPRESS, least=0),
+    suppress: int = OUTPUT.option("N", default=PAGE_SUPPRESS, least=0),
     share: bool = OUTPUT.flag(),
     force: bool = FORCE,
     config: Path | None = CONFIG,
@@ -75,6 +74,8 @@ def fit(
         Use the paper's Algorithm 1 exactly: alpha 0.1, no smooth curve, no guard against chance.
     output
         Write the correction to this file.
+    suppress
+        Protect counts of people below this in all that is printed or written; 0 shows everything.
     share
         Write a correction that may be shared with another site: rounded, without adjustments that rest on
         fewer than 11 people, and without a fingerprint of the data.
@@ -144,9 +145,9 @@ def _fit_rows(
     wanted = list(dict.fromkeys([*wanted, *(wanted_columns(groups) or ()), *model.features]))
     source = FileSource(files, na=roles.na or [], memory_limit=reading.memory_limit)
     columns = source.columns(wanted, kinds)
-    more |= {"positive": roles.positive, "drop_missing": roles.drop_missing}
-    more |= {name: value for name, value in (("weight", roles.weight), ("cluster", roles.cluster)) if value}
-    model.fit(pa.table(columns), score=roles.score, outcome=roles.outcome, **more)
+    options = given(roles)
+    more |= {name: options[name] for name in COLUMNS if name in options and name != "weight_kind"}
+    model.fit(pa.table(columns), **more)
 
 
 def _refuse_too_few(model: Any) -> None:
@@ -359,16 +360,15 @@ def export(
         check_file(output, model, force=force)
     if language == "sql" and sql.score is None:
         raise InputError("SQL needs the score column", argument="score", next_step="--score COLUMN")
-    only_sql = [f for f, _ in options.given_fields(sql) if f.name != "unseen"]
+    only_sql = words("export", replace(sql, unseen=None))
     if language != "sql" and only_sql:
-        flag = (only_sql[0].metadata["option"].flags or [f"--{only_sql[0].name.replace('_', '-')}"])[0]
-        raise refused("sql only", flag=flag, language=language)
+        raise refused("sql only", flag=only_sql[0], language=language)
     correction = Correction.load(model)
     if language == "sql":
-        made = correction.to_sql(**vars(sql))
-        text, summary = made.script, repr(made)
-        if made.caution:
-            say(told(made.caution), err=True)
+        exported = correction.to_sql(**vars(sql))
+        text, summary = exported.script, repr(exported)
+        if exported.caution:
+            say(told(exported.caution), err=True)
     else:
         text = correction.to_code(language, unseen=cast(Any, sql.unseen))
         summary = f"Scorer with {text.count(chr(10)):,} lines, {len(text) / 1000:,.0f} kB"

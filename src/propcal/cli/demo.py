@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from shlex import join
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
+from propcal.cli.options import words
 from propcal.cli.screen import say, voice
 from propcal.errors import InputError
-from propcal.options import DATA, METHOD, OUTPUT
+from propcal.options import DATA, METHOD, OUTPUT, Roles
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,9 +37,9 @@ COMPILES = "the first fit on a machine compiles for some seconds"
 
 @dataclass(frozen=True, eq=False)
 class Example:
-    """People, their score under several methods, the first without a correction, the last by `model`.
+    """People, and several scores: a column without a correction first, the correction by `model` last.
 
-    `columns` name outcome, groups and cluster of the rows in the last of `files`, as `audit` takes them.
+    `columns` name outcome, groups and cluster of the rows in the last of `files`.
     """
 
     about: str
@@ -81,6 +83,8 @@ def demo(
     seed
         Seed for random numbers of generated visits.
     """
+    from propcal import compare
+
     console = Console(quiet=voice.quiet)
     began = perf_counter()
     if output.exists() and not output.is_dir():
@@ -93,9 +97,10 @@ def demo(
             else generated_visits(people, 0.1 if alpha is None else alpha, seed, status.update)
         )
         status.update("Auditing...")
-        found = _compared(example)
-        paths = _write(output, example, found)
-    _show(console, example, found)
+        rows = [*example.files.values()][-1]
+        compared = compare(rows, scores=example.scores, **example.columns, **example.names)
+        paths = _write(output, example, compared)
+    _show(console, example, compared)
     _say_next(paths, example.columns)
     console.print(f"[dim]{perf_counter() - began:.0f} s[/dim]")
 
@@ -116,7 +121,7 @@ def real_people(alpha: float, say_step: Callable[[str], None]) -> Example:
         "for five doctor visits or more in a year that was developed on people with free care. "
         f"{len(past):,} person-years to correct it, {len(new):,} of other people to check it.",
         "Is this score right for everyone?",
-        {"score": new["risk"], "corrected": model},
+        {"score": "risk", "corrected": model},
         model,
         {"past.csv": past, "new.csv": new},
         columns,
@@ -148,7 +153,7 @@ def generated_visits(people: int, alpha: float, seed: int, say_step: Callable[[s
         f"that is not told race or gender, {len(adjust):,} to correct its scores, {len(held_out):,} held "
         "out.",
         "Admission risk of generated emergency-department visits",
-        {"base model": score(held_out), **methods},
+        {"base model": "risk", **methods},
         methods["PMCBoost"],
         {"held_out.csv": held_out[SHOWN].assign(risk=score(held_out))},
         {"outcome": "admitted", "groups": ATTRIBUTES},
@@ -167,29 +172,20 @@ def base_model(learn: pd.DataFrame) -> Callable[[pd.DataFrame], Any]:
     return lambda visits: model.predict_proba(visits[FEATURES])[:, 1]
 
 
-def _compared(example: Example) -> Comparison:
-    from propcal import compare
-
-    rows, columns = [*example.files.values()][-1], dict(example.columns)
-    outcome, groups = rows[columns.pop("outcome")], rows[columns.pop("groups")]
-    whose = {name: rows[column] for name, column in columns.items()} | dict(example.names)
-    return compare(example.scores, outcome, sensitive_features=groups, **whose)
-
-
-def _write(output: Path, example: Example, found: Comparison) -> list[Path]:
+def _write(output: Path, example: Example, compared: Comparison) -> list[Path]:
     """Write the report, the correction and the data; returns the files."""
     from propcal.files.transaction import outputs
 
     paths = [output / name for name in ("report.html", "correction.json", *example.files)]
     with outputs() as out:
-        found.to_html(paths[0], title=example.title, correction=example.model)
+        compared.to_html(paths[0], title=example.title, correction=example.model)
         example.model.correction_.save(paths[1])
         for path, rows in zip(paths[2:], example.files.values()):
             rows.to_csv(out.file(path), index=False)
     return paths
 
 
-def _show(console: Console, example: Example, found: Comparison) -> None:
+def _show(console: Console, example: Example, compared: Comparison) -> None:
     """The audit of the score, and what its correction changed."""
     from propcal.documents.audit import audit_document
     from propcal.documents.comparison import effect_sentences
@@ -199,20 +195,20 @@ def _show(console: Console, example: Example, found: Comparison) -> None:
     def tell(sentence: str) -> None:
         console.print(sentence, markup=False, highlight=False)
 
-    last, summary = [*found.audits][-1], example.model.fit_summary_
+    last, summary = [*compared.audits][-1], example.model.fit_summary_
     tell(f"{example.about}\n")
     console.rule("The audit: for whom is the score wrong?")
-    console.print(text(audit_document(found.audits[found.base]), full=False))
+    console.print(text(audit_document(compared.audits[compared.base]), full=False))
     console.rule("The correction, checked on other people")
-    if len(found.audits) > 2:
-        console.print(text(_losses(found)))
+    if len(compared.audits) > 2:
+        console.print(text(_losses(compared)))
     reads = attribute_sentences(summary.effects, summary.without_effect)
-    for sentence in (*reads, *effect_sentences(found, last)):
+    for sentence in (*reads, *effect_sentences(compared, last)):
         tell(sentence)
-    tell(f"{found.audits[last].verdict}\n")
+    tell(f"{compared.audits[last].verdict}\n")
 
 
-def _losses(found: Comparison) -> Document:
+def _losses(compared: Comparison) -> Document:
     """Losses, AUROC and Brier score of each score."""
     from propcal.auditing.names import LOSSES, MEASURE_NAMES
     from propcal.documents.blocks import Column, Document, Table
@@ -221,7 +217,7 @@ def _losses(found: Comparison) -> Document:
     columns += [Column(name, MEASURE_NAMES[name].name, "decimal", 3) for name in (*LOSSES, "auroc", "brier")]
     rows = [
         {"name": name, **audit.losses["value"], **audit.groups.iloc[0][["auroc", "brier"]]}
-        for name, audit in found.audits.items()
+        for name, audit in compared.audits.items()
     ]
     return Document("", "", [Table("losses", "Held-out people", columns, rows, EXPLANATION)])
 
@@ -230,6 +226,6 @@ def _say_next(paths: list[Path], columns: Mapping[str, Any]) -> None:
     for line in ("Written:", *(f"  {path}" for path in paths)):
         say(line)
     say(f"Open {paths[0]} in a browser: the audit for a committee. Next, with these files or your own:")
-    texts = {name: ",".join(text) if isinstance(text, list) else text for name, text in columns.items()}
-    options = " ".join(f"--{name} {text}" for name, text in {"score": "risk", **texts}.items())
-    say(f"  propcal audit {paths[-1]} {options} --correction {paths[1]} --html report.html")
+    options = words("audit", Roles(score="risk", **columns))
+    command = ["propcal", "audit", str(paths[-1]), *options, "--correction", str(paths[1])]
+    say(f"  {join([*command, '--html', 'report.html'])}")

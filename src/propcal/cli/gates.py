@@ -201,33 +201,52 @@ def decide(
     return [_decide(gate, options, judged, printed, unseen, off, same) for gate in gates]
 
 
+Answer = tuple[float | str | bool | None, str, str]  # a value, why the gate failed, why it is not decided
+
+
 def _decide(
     gate: Gate, options: Gates, audit: Any, shown: Any, unseen: float, off: str, same: bool | None
 ) -> Decision:
-    conclusion = audit.verdict.conclusion
-    value: float | str | bool | None
-    if gate.name == "within" and audit.settings["within"] is None:  # the audit could not ask
-        value, why, failed, unknown = None, "", False, _too_few(gate, audit.groups.iloc[0])
-    elif gate.name in ("verdict", "within"):
-        value, why = conclusion, f"the verdict is: {conclusion}"
-        failed = conclusion.startswith((finding.MISCALIBRATED, finding.NOT_SHOWN))
-        unknown = "" if failed or conclusion.startswith((finding.NONE_FOUND, finding.SHOWN)) else why
-        if gate.name == "verdict" and (audit.verdict.errors or (off and not failed)):
-            why = f"the verdict is: {finding.MISCALIBRATED}" if audit.verdict.errors else off
-            value, failed, unknown = finding.MISCALIBRATED, True, ""
+    if gate.name in ("verdict", "within"):
+        value, failure, unknown = _by_verdict(gate, audit, off)
     elif gate.name == "same-people":
-        value, failed, why = same, bool(same), _fitted(audit)
         unknown = "" if same is not None else "the correction does not say which people it was fitted to"
+        value, failure = same, _fitted(audit) if same else ""
     else:
-        number, told = gate.value(audit, unseen), gate.value(shown, unseen)
-        failed = not math.isnan(number) and COMPARE[gate.compare](number, gate.limit)
-        unknown = f"{_what(gate)} is not known for these data" if math.isnan(number) else ""
-        value = None if math.isnan(told) or isinstance(told, Limit) else float(told)
-        why = _told(gate, told, number)
-    if not unknown and not failed and gate.name not in OF_CORRECTION:
+        value, failure, unknown = _by_number(gate, gate.value(audit, unseen), gate.value(shown, unseen))
+    if not unknown and not failure and gate.name not in OF_CORRECTION:
         unknown = _untested(gate, audit, options)
-    passed = not failed and (not unknown or options.allow_undecided)
-    return Decision(gate, value, not unknown, passed, why if failed else unknown)
+    passed = not failure and (not unknown or options.allow_undecided)
+    return Decision(gate, value, not unknown, passed, failure or unknown)
+
+
+def _by_verdict(gate: Gate, audit: Any, off: str) -> Answer:
+    """By the conclusion of the audit, any error that it shows, and for the verdict what is `off` at sites."""
+    if gate.name == "within" and audit.settings["within"] is None:  # the audit could not ask
+        return None, "", _too_few(gate, audit.groups.iloc[0])
+    whole = gate.name == "verdict"
+    conclusion = finding.MISCALIBRATED if whole and audit.verdict.errors else audit.verdict.conclusion
+    why = f"the verdict is: {conclusion}"
+    if conclusion.startswith((finding.MISCALIBRATED, finding.NOT_SHOWN)):
+        return conclusion, why, ""
+    if whole and off:
+        return finding.MISCALIBRATED, off, ""
+    return conclusion, "", "" if conclusion.startswith((finding.NONE_FOUND, finding.SHOWN)) else why
+
+
+def _by_number(gate: Gate, number: float, printed: float) -> Answer:
+    """By a number, of which only what is `printed` may be told."""
+    value = None if math.isnan(printed) or isinstance(printed, Limit) else float(printed)
+    what = str(gate).partition(f" {gate.compare} ")[0]
+    if math.isnan(number):
+        return value, "", f"{what} is not known for these data"
+    if not COMPARE[gate.compare](number, gate.limit):
+        return value, "", ""
+    if math.isnan(printed):
+        return value, "this holds; its value is not shown, because it rests on few people", ""
+    least = f"{printed.side} " if isinstance(printed, Limit) else "about " if printed != number else ""
+    text = f"{100 * printed:.3g}%" if gate.name == "unseen" else f"{printed:.4g}"
+    return value, f"{what} is {least}{text}", ""
 
 
 def _too_few(gate: Gate, everybody: Any) -> str:
@@ -255,19 +274,6 @@ def _fitted(audit: Any) -> str:
 
 def _number(value: Any) -> float:
     return value if isinstance(value, Limit) else float(value)
-
-
-def _what(gate: Gate) -> str:
-    return str(gate).partition(f" {gate.compare} ")[0]
-
-
-def _told(gate: Gate, told: float, number: float) -> str:
-    """The number that made a gate fail, as it may be shown."""
-    if math.isnan(told):
-        return "this holds; its value is not shown, because it rests on few people"
-    least = f"{told.side} " if isinstance(told, Limit) else "about " if told != number else ""
-    text = f"{100 * told:.3g}%" if gate.name == "unseen" else f"{told:.4g}"
-    return f"{_what(gate)} is {least}{text}"
 
 
 def end(decisions: Sequence[Decision]) -> None:

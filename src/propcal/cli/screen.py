@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 LEVELS = {"note": "warning", "failed": "error"}  # how lines on standard error begin, after "propcal: "
 PAGE_SUPPRESS = 11  # pages are meant to be handed on
-PROTECT = "Protect counts of people below this in all that is printed or written; 0 shows everything."
 ENDINGS = {
     "--html": ("an HTML page", ".html", ".htm"),
     "--md": ("Markdown", ".md", ".markdown"),
@@ -114,14 +113,14 @@ class _Lines(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Say one line."""
-        say(f"propcal: note: {record.getMessage()}", err=True)
+        text = record.getMessage()
+        say(text if voice.may_draw else f"propcal: note: {text}", err=True)
 
 
 def logged(run: Callable[[], int], written: Callable[[], Sequence[Path]]) -> int:
     """The exit code of a command; in JSON, the last line tells it, and which files were written."""
     began, logger, lines = perf_counter(), logging.getLogger("propcal"), _Lines()
-    if not voice.may_draw:
-        logger.addHandler(lines)
+    logger.addHandler(lines)
     try:
         code = run()
     finally:

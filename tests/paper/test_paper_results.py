@@ -235,6 +235,14 @@ def test_three_seeds_cannot_be_significant_and_that_is_said(tmp_path):
     assert signed_rank([1.0, 2.0], [1.0, 2.0]) == 1
 
 
+def test_the_time_of_a_run_counts_every_fit_once(tmp_path):
+    same = [Setting(MC, TWO, 0.1, 0.05, rho) for rho in (0.01, 0.1)]  # MCBoost does not use rho
+    two = [Setting(PMC, TWO, 0.1, 0.05, 0.1, size) for size in (None, 0.005)]
+    fits = [trial(1, "LR", setting, fit_seconds=1.0, evaluation_seconds=0.5) for setting in (*same, *two)]
+    base = trial(1, "LR", Setting(BASE, TWO), fit_seconds=10.0, evaluation_seconds=0.0)
+    assert evidence_of(tmp_path, base, *fits).processor_seconds() == 10 + 3 * 1.0 + 4 * 0.5
+
+
 def test_an_empty_store_and_a_missing_one_say_what_to_do(tmp_path):
     with pytest.raises(InputError, match=r"has no trials yet\. Add some with propcal paper admissions or"):
         Evidence.from_store(make_store(tmp_path / "a.sqlite"))

@@ -337,7 +337,7 @@ class Evidence:
         # settings of MCBoost that differ in rho alone share a fit
         algorithm = trials["method"].where(trials["method"].isin((PMC, OURS)), MC)
         fits = trials.assign(method=algorithm, rho=trials["rho"].where(algorithm == PMC))[~base]
-        fits = fits.drop_duplicates(["seed", "model", "groups", "method", "fit_alpha", "gamma", "rho"])
+        fits = fits.drop_duplicates([*_KEYS_OF_BASE, "method", "fit_alpha", "gamma", "rho", "min_share"])
         fitted = trained["fit_seconds"].sum() + fits["fit_seconds"].sum()
         return float(fitted + trials["evaluation_seconds"].sum())
 

@@ -47,7 +47,7 @@ def people(n: int, seed: int) -> pd.DataFrame:
 
 
 def corrections() -> dict[str, Correction]:
-    frame = people(600_000, seed=1)
+    frame = people(60_000, seed=1)
     wrong = np.where(frame["sex"] == "F", 0.7, 1.2) * np.where(frame["race"] == "Asian", 1.4, 1)
     wrong *= np.where(frame["plan"] == "free", 1.2, 0.9)
     died = np.random.default_rng(2).random(len(frame)) < np.clip(frame["risk"] * wrong, 0, 1)

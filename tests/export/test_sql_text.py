@@ -88,6 +88,13 @@ def test_duckdb_numbers_the_patterns_once(plain):
     assert alone == plain.apply([0.3], {"race": ["Asian"], "icu": [True], "age": [35]}).item()
 
 
+def test_spark_joins_by_one_number_unless_it_could_overflow(small, monkeypatch):
+    assert "* l.pattern + l.bucket = " in small.to_sql("spark", score="risk").query
+    assert "* l.pattern" not in small.to_sql("duckdb", score="risk").query
+    monkeypatch.setattr(sql.forms.Buckets, "span", 2**61)
+    assert "AND l.bucket = " in small.to_sql("spark", score="risk").query
+
+
 def test_the_script_is_the_whole_and_begins_with_what_it_is(small):
     export = small.to_sql(score="risk", table="clinic.visits", lookup_table=["clinic", "look.up"])
     first = export.script.splitlines()[:8]

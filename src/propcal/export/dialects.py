@@ -91,6 +91,7 @@ class Dialect:
     has_truths: bool = True
     indexed: bool = False
     temporary_view: bool = False
+    one_key: bool = False  # joins by one whole number faster than by two
     executed: bool = True
     rows_at_once: int = 500
     glot: str = ""

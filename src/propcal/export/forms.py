@@ -61,6 +61,11 @@ class Buckets:
         """The buckets of scores in units."""
         return np.asarray(self.scale // (UNIT + EDGE - raw) - self.scale // (raw + EDGE))
 
+    @property
+    def span(self) -> int:
+        """More than the difference of any two buckets."""
+        return 2 * (self.scale // EDGE) + 1
+
     def sql(self, d: Dialect, raw: str) -> str:
         """SQL for the bucket of a score in units."""
         above = d.divide.format(n=self.scale, d=f"({UNIT + EDGE} - {raw})")
@@ -225,10 +230,11 @@ def _line_of(d: Dialect, table: str, units: str) -> str:
 
 def _on(d: Dialect, table: str, pattern: str, units: str, buckets: Buckets) -> str:
     """The condition that finds a line of the lookup table."""
-    return (
-        f"ON {table}.pattern = {pattern}\nAND {table}.bucket = {buckets.sql(d, units)}\n"
-        f"AND {units} BETWEEN {table}.score_from AND {table}.score_to"
-    )
+    bucket, n = buckets.sql(d, units), buckets.span
+    equal = f"{table}.pattern = {pattern}\nAND {table}.bucket = {bucket}"
+    if d.one_key:
+        equal = f"{n} * {table}.pattern + {table}.bucket = {n} * ({pattern}) + {bucket}"
+    return f"ON {equal}\nAND {units} BETWEEN {table}.score_from AND {table}.score_to"
 
 
 def case_query(d: Dialect, people: str, column: str, pattern: str, corrected: Callable[[str], str]) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import prod
 from typing import TYPE_CHECKING
 
 from propcal.core.correction.correction import Correction
@@ -125,6 +126,8 @@ def export_sql(
         setup = (_emit(d, create), *fill)  # the rest is only numbers
         tables = (people, lookup, corrected, pattern, d.number.format(c=source))
         buckets = forms.Buckets.of_lines(lines)
+        most = 2 * prod(len(levels) + 1 for levels in patterns.levels)  # above any number of a pattern
+        d = replace(d, one_key=d.one_key and most * buckets.span < 2**62)
         query = _emit(d, forms.lookup_query(d, *tables, points=points, buckets=buckets, kept=kept))
     caution = _caution(correction, len(lines), unseen) if form == "case" else ""
     header = _header(correction, d, form, unseen, patterns, numbers[: len(patterns)], score, invalid)

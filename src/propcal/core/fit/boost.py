@@ -20,8 +20,8 @@ from propcal.core.criterion import Criterion
 from propcal.core.fit import kernel as kernel
 from propcal.core.fit.evidence import FoundErrors, repeat_effect, repeat_note, with_effect
 from propcal.core.fit.smooth_fit import Learned, learn_start
-from propcal.core.fit.state import BoostingState, UpdateRule
-from propcal.core.grid import UNIT, FloatArray, IntArray, check_choice, check_number, from_grid, to_grid
+from propcal.core.fit.state import BoostingState, UpdateRule, standard_errors
+from propcal.core.grid import UNIT, IntArray, check_choice, check_number, from_grid, to_grid
 from propcal.core.groups.collection import EVERYBODY, Collection, Group, membership
 from propcal.core.groups.groups import Groups, definition
 from propcal.core.left_out import LeftOutReport
@@ -267,9 +267,8 @@ def _only_used(
 
 def _rule(settings: Settings, bins: Bins, evidence: FoundErrors) -> UpdateRule:
     """The rule for when to update a category, in the kernel's units."""
-    min_share = category_min_share(settings.alpha, settings.gamma, bins)
-    if settings.min_share is not None:
-        min_share = float(settings.min_share)
+    usual = category_min_share(settings.alpha, settings.gamma, bins)
+    min_share = usual if settings.min_share is None else float(settings.min_share)
     z = evidence.limit if settings.guard == "noise" else float(settings.guard or 0.0)
     return UpdateRule.of(settings.criterion, float(settings.alpha), z=z, min_share=min_share)
 
@@ -360,6 +359,8 @@ def _about(settings: Settings, atoms: Atoms, used: Patterns, z: float) -> dict[s
     from propcal import __version__
 
     binning = settings.binning if isinstance(settings.binning, str) else "explicit"
+    combined: Any = settings.definition().intersections
+    plain = isinstance(combined, (str, int))
     asked: dict[str, Any] = {} if settings.min_share is None else {"min_share": float(settings.min_share)}
     if not_read := [column for column in atoms.patterns.reads if column not in used.reads]:
         asked["not_read"] = not_read
@@ -370,7 +371,7 @@ def _about(settings: Settings, atoms: Atoms, used: Patterns, z: float) -> dict[s
         "rho": float(settings.rho),
         "eta": float(settings.eta),
         "binning": binning,
-        "intersections": _plain(settings.definition().intersections),
+        "intersections": combined if plain else [list(names) for names in combined],
         "order": settings.order,
         "sample": settings.sample,
         **asked,
@@ -395,20 +396,3 @@ def people_band(n: int) -> list[int]:
     power = 10 ** (len(str(n)) - 1)
     first, following = max((k, m) for k, m in ((1, 2), (2, 5), (5, 10)) if k * power <= n)
     return [first * power, following * power - 1]
-
-
-def _plain(intersections: Any) -> Any:
-    """The setting as JSON can hold it."""
-    return (
-        intersections if isinstance(intersections, (str, int)) else [list(names) for names in intersections]
-    )
-
-
-def standard_errors(
-    weight: FloatArray, squares: FloatArray, positives: FloatArray, score: FloatArray
-) -> FloatArray:
-    """Standard errors of gaps if the score is calibrated; `kernel.standard_error` for arrays of sums."""
-    people = weight**2 / squares
-    mean = score / weight
-    rate = (positives / weight * people + 1) / (people + 2)
-    return np.asarray(np.sqrt(np.maximum(mean * (1 - mean), rate * (1 - rate)) / people))

@@ -11,7 +11,7 @@ from propcal.core.atoms import Atoms
 from propcal.core.bins import Bins
 from propcal.core.criterion import Criterion
 from propcal.core.fit import kernel as kernel
-from propcal.core.grid import UNIT, IntArray, SumArray
+from propcal.core.grid import UNIT, FloatArray, IntArray, SumArray
 from propcal.core.groups.collection import Collection, membership
 
 
@@ -136,3 +136,13 @@ def bootstrap(atoms: Atoms, rng: np.random.Generator) -> tuple[SumArray, SumArra
         outcome = np.rint(atoms.outcome_units() * scale).astype(np.int64)
         return drawn, outcome, atoms.score, drawn
     return atoms.weight * scale, atoms.outcome_units() * scale, atoms.score, atoms.weight_sq * scale
+
+
+def standard_errors(
+    weight: FloatArray, squares: FloatArray, positives: FloatArray, score: FloatArray
+) -> FloatArray:
+    """Standard errors of gaps if the score is calibrated; `kernel.standard_error` for arrays of sums."""
+    people = weight**2 / squares
+    mean = score / weight
+    rate = (positives / weight * people + 1) / (people + 2)
+    return np.asarray(np.sqrt(np.maximum(mean * (1 - mean), rate * (1 - rate)) / people))

@@ -16,11 +16,13 @@ from propcal.auditing.hypothesis_tests import (
     CELLS,
     OVERALL,
     SHARES,
+    SHARES_OF_FEW,
     TOGETHER,
     adjust,
     events_p_value,
     group_p_value,
     holm,
+    shares_for,
 )
 from propcal.auditing.intervals import exact_interval, wilson_interval
 from propcal.auditing.logistic_calibration import calibration, weighted_distances
@@ -318,6 +320,20 @@ def test_families_of_tests_share_the_error():
     ]
     assert adjust({}) == []
     assert sum(SHARES.values()) == pytest.approx(TOGETHER)
+
+
+def test_few_people_keep_most_of_the_level_for_errors_of_everybody():
+    few, between, many = (shares_for(sample_of([0.2] * n, [0] * n)) for n in (1_000, 2_500, 6_000))
+    assert few == SHARES_OF_FEW
+    assert many == SHARES
+    assert SHARES[OVERALL] < between[OVERALL] < SHARES_OF_FEW[OVERALL]
+    for shares in (few, between, many):
+        assert sum(shares.values()) == pytest.approx(TOGETHER)
+    tests = {family: [("b", (0.0, 0.9))] for family in SHARES} | {
+        OVERALL: [("a", (2.5, 0.012)), ("c", (0.0, 0.9))]
+    }
+    assert adjust(tests, few)[0].rejected
+    assert not adjust(tests, many)[0].rejected
 
 
 def test_data_that_separate_have_no_slope():

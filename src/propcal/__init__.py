@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from propcal.core.criterion import METHODS
 
-__version__ = "0.3.0.dev0"
+__version__ = "0.3.0"
 
 _MODULES = {"bounds": "propcal.core.bounds", "datasets": "propcal.datasets", "displays": "propcal.displays"}
 _PLACES = {  # where public names are, below propcal

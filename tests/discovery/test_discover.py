@@ -16,8 +16,9 @@ from propcal.data.source import Table
 from propcal.discovery.binned_features import bin_features
 from propcal.discovery.box_kernels import LEVEL
 from propcal.discovery.box_search import Data, Space, scan
+from propcal.discovery.finding_rows import Found
 from propcal.discovery.people import People
-from propcal.discovery.search_rounds import Boxes, Found
+from propcal.discovery.search_rounds import Boxes
 from propcal.documents.discovery import finding
 from propcal.errors import InputError
 

@@ -8,7 +8,7 @@ them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -17,9 +17,8 @@ from scipy import special
 from propcal.auditing.claims import Claim
 from propcal.auditing.headcount import Headcount, ScoreValues
 from propcal.core.grid import IntArray
-from propcal.discovery.binned_features import Feature, label, name_and_condition
+from propcal.discovery.binned_features import Box, Feature, label, name_and_condition
 from propcal.discovery.people import People
-from propcal.discovery.search_rounds import Found
 from propcal.identity import Identity
 from propcal.numbers import IN_SENTENCE, About, Limit, known
 
@@ -32,6 +31,47 @@ RATIO, CALIBRATION_SLOPE = "O/E ratio", "calibration slope"
 Counted = tuple[Headcount, ScoreValues | None]  # people, and their scores if many have the same one
 LEAST = 0.2  # of a statistic beyond its limit; its description may have lost a little
 WIDEST = 40.0  # standard errors on either side
+
+
+@dataclass(eq=False)
+class Found:
+    """One finding: the rows of a box, which statistic, and how sure.
+
+    Attributes
+    ----------
+    box : tuple of Condition
+    kind : LEVEL or SLOPE
+    rows : array
+    statistic : float
+        Standardised; positive if there are more events than predicted, or the slope is too flat.
+    limit : float
+        The smallest statistic that would have been significant.
+    p_value : float
+        Adjusted for the whole search.
+    predicted : float
+        Expected events by the score after correction for earlier findings.
+    corrected_for : str
+        What the score of these people was corrected for when they were found; the statistic is of that score.
+    slopes : tuple of two pairs, or None
+        Of a finding of kind SLOPE: calibration slope and standard error of that score, and of the raw score.
+    again : float
+        Share of resampled data sets in which mostly the same people were found.
+    added : float
+        What the choice of the strongest box adds to its statistic, on average.
+    """
+
+    box: Box
+    kind: int
+    rows: IntArray
+    statistic: float = 0.0
+    limit: float = 0.0
+    p_value: float = 1.0
+    predicted: float = 0.0
+    corrected_for: str = ""
+    slopes: tuple[tuple[float, float], tuple[float, float]] | None = None
+    again: float = 0.0
+    added: float = 0.0
+    also: list[Box] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from propcal.data.frames import Columns, floats, require
 from propcal.data.rows_to_atoms import Rows
 from propcal.data.rows_to_score import feature_codes
 from propcal.data.source import Table
-from propcal.discovery.input_rows import in_own_order, read_people, read_table
+from propcal.discovery.people import in_own_order, read_people, read_table
 from propcal.discovery.points import LIMIT, PointsRows, cross_validate, fit_points, with_curves
 from propcal.errors import refused
 

@@ -32,6 +32,7 @@ from propcal.discovery.box_search import (
     scan,
     simulate_searches,
 )
+from propcal.discovery.finding_rows import Found
 from propcal.discovery.people import OWN_STREAM, People, correct_for
 
 SAME_PEOPLE = 0.5  # share of the people of two groups together who are in both
@@ -50,47 +51,6 @@ ROUNDING = 4.0  # evidence that a round cut point may cost
 ENOUGH = 0.7  # share of the tested evidence that a description must have
 LEFT = 3.0  # standard errors of an error that the other groups named must leave
 STARTS = 3  # sets of features of each depth from which a description may start
-
-
-@dataclass(eq=False)
-class Found:
-    """One finding: the rows of a box, which statistic, and how sure.
-
-    Attributes
-    ----------
-    box : tuple of Condition
-    kind : LEVEL or SLOPE
-    rows : array
-    statistic : float
-        Standardised; positive if there are more events than predicted, or the slope is too flat.
-    limit : float
-        The smallest statistic that would have been significant.
-    p_value : float
-        Adjusted for the whole search.
-    predicted : float
-        Expected events by the score after correction for earlier findings.
-    corrected_for : "", WHOLE or ERRORS_ABOVE
-        What the score of these people was corrected for when they were found; the statistic is of that score.
-    slopes : tuple of two pairs, or None
-        Of a finding of kind SLOPE: calibration slope and standard error of that score, and of the raw score.
-    again : float
-        Share of resampled data sets in which mostly the same people were found.
-    added : float
-        What the choice of the strongest box adds to its statistic, on average.
-    """
-
-    box: Box
-    kind: int
-    rows: IntArray
-    statistic: float = 0.0
-    limit: float = 0.0
-    p_value: float = 1.0
-    predicted: float = 0.0
-    corrected_for: str = ""
-    slopes: tuple[tuple[float, float], tuple[float, float]] | None = None
-    again: float = 0.0
-    added: float = 0.0
-    also: list[Box] = field(default_factory=list)
 
 
 @dataclass(eq=False)

@@ -42,10 +42,8 @@ class Criterion:
 
     def __post_init__(self) -> None:
         if not all(0 < self.offset + self.slope * rate < inf for rate in (self.rho, 1.0)):  # nor NaN
-            raise InputError(
-                f"{self.method}: offset + slope * rate must be above 0 for every rate from rho to 1",
-                argument="offset",
-            )
+            problem = f"{self.method}: offset + slope * rate must be above 0 for every rate from rho to 1"
+            raise InputError(problem, argument="offset")
 
     def allowance(self, outcome_rate: FloatArray) -> FloatArray:
         """The gap that a tolerance of 1 allows."""

@@ -64,13 +64,8 @@ def atoms_of_rows(
     else:
         assert weight is not None
         squares = weight * weight
-        sums = {
-            "people": np.ones(len(units), dtype=np.int64),
-            "weight": weight,
-            "weight_sq": squares,
-            "positives": weight * y,
-            "positives_sq": squares * y,
-        }
+        people = np.ones(len(units), dtype=np.int64)
+        sums = dict(zip(SUMS, (people, weight, squares, weight * y, squares * y)))
     rows = 0 if weight is None else len(units)
     return atoms_of_sums(patterns, code, units, sums, resolution_bits=resolution_bits, weighted_rows=rows)
 
@@ -83,11 +78,9 @@ def sums_of_counts(people: Any, positives: Any) -> dict[str, Any]:
 
 def refuse_fractions() -> None:
     """Refuse frequency weights that are not whole numbers."""
-    raise InputError(
-        "frequency weights must be whole numbers, and some of these are not",
-        argument="weight_kind",
-        next_step="Set " + Argument("weight_kind", "survey") + " if they are survey weights",
-    )
+    step = "Set " + Argument("weight_kind", "survey") + " if they are survey weights"
+    problem = "frequency weights must be whole numbers, and some of these are not"
+    raise InputError(problem, argument="weight_kind", next_step=step)
 
 
 def _coarse(score: FloatArray, bits: int) -> IntArray:

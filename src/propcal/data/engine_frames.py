@@ -28,7 +28,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pyarrow as pa
 
-from propcal.core.atoms import Atoms, refuse_too_many
+from propcal.core.atoms import SUMS, Atoms, refuse_too_many
 from propcal.core.grid import UNIT, check_choice
 from propcal.core.groups.recipes import Ranges, Recipe, Where
 from propcal.core.patterns import BESIDE, KEY
@@ -298,5 +298,4 @@ def _sums(table: Any, rows: Any, named: NamedColumns, unit: int) -> dict[str, An
     if whole and named.weight_kind != "survey":
         refuse_too_many(float(w.sum()))
         return sums_of_counts(w.astype(np.int64), wy.astype(np.int64) if hard else wy)
-    squares = {"weight_sq": _real(table, "ww"), "positives_sq": _real(table, "wwy")}
-    return {"people": rows, "weight": w, "positives": wy, **squares}
+    return dict(zip(SUMS, (rows, w, _real(table, "ww"), wy, _real(table, "wwy"))))

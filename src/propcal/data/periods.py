@@ -121,7 +121,6 @@ def days(text: str | int) -> int:
     found = re.fullmatch(r"\s*(\d{1,5})\s*([dw]?)\s*", str(text))
     number = int(found[1]) * (7 if found[2] == "w" else 1) if found else -1
     if not 0 <= number <= LONGEST_DELAY or isinstance(text, bool):
-        raise InputError(
-            Argument("delay") + f" must be a number of days or weeks, such as 30d or 6w; got {shown(text)}"
-        )
+        problem = f" must be a number of days or weeks, such as 30d or 6w; got {shown(text)}"
+        raise InputError(Argument("delay") + problem)
     return number

@@ -261,11 +261,8 @@ class _Steps:
 
     def _refuse_if(self, too_much: bool) -> None:
         if too_much:
-            raise InputError(
-                "{:,} people and {:,} updates are too many to explain at once".format(*self._size),
-                argument="score",
-                next_step="explain fewer people",
-            )
+            problem = "{:,} people and {:,} updates are too many to explain at once".format(*self._size)
+            raise InputError(problem, argument="score", next_step="explain fewer people")
 
     def add(self, who: IntArray, reason: IntArray, before: IntArray, after: IntArray) -> None:
         """Steps of people by their reasons, but for those that change nothing."""

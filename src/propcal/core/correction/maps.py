@@ -209,20 +209,18 @@ def steps_by_pattern(inside: BoolArray, updates: IntArray, edges: IntArray) -> I
 def refuse_work(n_updates: int, n_patterns: int, steps: int) -> None:
     """Refuse to compose maps that would take more than about a minute."""
     if steps > MOST_STEPS:
-        raise TooLargeError(
-            f"this correction is too large: its {plural(n_updates, 'adjustment')} would take {steps:,} steps "
-            f"for {plural(n_patterns, 'pattern')}, and at most {MOST_STEPS:,} are allowed",
-            next_step=NOISE,
-        )
+        more = f"take {steps:,} steps for {plural(n_patterns, 'pattern')}, and at most {MOST_STEPS:,} are"
+        _refuse_too_large(n_updates, f"{more} allowed")
 
 
 def _refuse_pieces(n_updates: int, n_patterns: int) -> None:
     """Refuse maps with too many pieces."""
-    raise TooLargeError(
-        f"this correction is too large: its {plural(n_updates, 'adjustment')} would give more than "
-        f"{MOST_PIECES:,} pieces for {plural(n_patterns, 'pattern')}",
-        next_step=NOISE,
-    )
+    _refuse_too_large(n_updates, f"give more than {MOST_PIECES:,} pieces for {plural(n_patterns, 'pattern')}")
+
+
+def _refuse_too_large(n_updates: int, more: str) -> None:
+    problem = f"this correction is too large: its {plural(n_updates, 'adjustment')} would {more}"
+    raise TooLargeError(problem, next_step=NOISE)
 
 
 def _composed(members: BoolArray, updates: IntArray, edges: IntArray, steps: int) -> IntArray:

@@ -92,11 +92,9 @@ class SmoothStart:
         """Refuse this many patterns if their values would take too much memory or time."""
         n_terms = len(self.groups)
         if n_patterns * N_KNOTS > MOST_VALUES or n_patterns * n_terms > MOST_VALUES:
-            raise InputError(
-                f"this correction is too large: its recalibration has {n_terms:,} terms for {n_patterns:,} "
-                "patterns",
-                next_step="Fit it again with fewer groups",
-            )
+            terms = f"its recalibration has {n_terms:,} terms for {n_patterns:,} patterns"
+            problem = f"this correction is too large: {terms}"
+            raise InputError(problem, next_step="Fit it again with fewer groups")
 
     def values_inside(self, inside: BoolArray) -> IntArray:
         """Like `values`, given which terms (rows) apply to which patterns (columns)."""

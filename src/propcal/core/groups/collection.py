@@ -83,18 +83,15 @@ class Collection:
         """List every group with its people and share, whether it was kept, and the reason if not."""
         import pandas as pd
 
-        rows = [
-            (size.group.name, size.people, size.share, not size.left_out, size.left_out)
-            for size in (*self.kept, *self.left_out)
-        ]
+        every = (*self.kept, *self.left_out)
+        rows = [(one.group.name, one.people, one.share, not one.left_out, one.left_out) for one in every]
         return pd.DataFrame(rows, columns=["group", "people", "share", "kept", "reason"])
 
     def __repr__(self) -> str:
         names = [plain(size.group.name) for size in self.kept[:4]]
         more = f", and {len(self.kept) - 4} more" if len(self.kept) > 4 else ""
-        return (
-            f"Collection of {len(self.kept)} groups ({', '.join(names)}{more}); {len(self.left_out)} left out"
-        )
+        kept = f"{len(self.kept)} groups ({', '.join(names)}{more})"
+        return f"Collection of {kept}; {len(self.left_out)} left out"
 
 
 def _condition_name(attribute: str, level: Level) -> str:
@@ -107,12 +104,11 @@ def _condition_name(attribute: str, level: Level) -> str:
 def membership(groups: Sequence[Group], patterns: Patterns) -> BoolArray:
     """Which groups (rows) contain which patterns (columns)."""
     if len(groups) * len(patterns) > MOST_MEMBERSHIPS:
-        raise InputError(
-            f"{len(groups):,} groups in {len(patterns):,} combinations of attributes are too many",
-            next_step="Use fewer columns, or set "
-            + Argument("intersections", 2)
-            + " for single attributes and pairs only",
+        problem = f"{len(groups):,} groups in {len(patterns):,} combinations of attributes are too many"
+        step = (
+            "Use fewer columns, or set " + Argument("intersections", 2) + " for single attributes and pairs"
         )
+        raise InputError(problem, next_step=step + " only")
     inside = np.ones((len(groups), len(patterns)), dtype=np.bool_)
     # dictionaries, because there may be as many groups and levels as a file has lines
     places = [{level: i for i, level in enumerate(levels)} for levels in patterns.levels]

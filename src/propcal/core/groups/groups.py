@@ -195,14 +195,12 @@ class Groups:
         elif self.intersections == "marginal":
             most = 1
         if sum(comb(len(attributes), size) for size in range(1, most + 1)) > MOST_COMBINATIONS:
-            raise InputError(
-                f"{len(attributes)} attributes have more than {MOST_COMBINATIONS:,} combinations",
-                next_step="Use fewer attributes, or set "
-                + Argument("intersections", 2)
-                + " for single attributes and pairs only, or "
-                + Argument("intersections", "marginal")
-                + " for groups that overlap",
+            step = (
+                "Use fewer attributes, or set " + Argument("intersections", 2) + " for single attributes and"
             )
+            step += " pairs only, or " + Argument("intersections", "marginal") + " for groups that overlap"
+            problem = f"{len(attributes)} attributes have more than {MOST_COMBINATIONS:,} combinations"
+            raise InputError(problem, next_step=step)
         limits = [(self.depth or {}).get(name, most) for name in attributes]
         for size in range(1, most + 1):
             for columns in combinations(range(len(attributes)), size):
@@ -235,18 +233,14 @@ class Groups:
             kept = (GroupSize(Group(()), int(people.sum()), 1.0),)
         if not kept:
             if all(size.left_out == MISSING for size in sizes):
-                raise InputError(
-                    "no group is left: every value is missing, and "
-                    + Argument("missing", "exclude")
-                    + " leaves out missing values"
-                )
+                none = "no group is left: every value is missing, and "
+                raise InputError(none + Argument("missing", "exclude") + " leaves out missing values")
             largest = max(sizes, key=lambda size: size.share)
-            raise InputError(
-                f"no group is large enough: the largest of {len(sizes)} groups, {largest.group.name}, has a "
-                f"share of {largest.share:.3g}, below gamma={gamma:g}",
-                argument="gamma",
-                next_step="Lower gamma.",
+            problem = (
+                f"no group is large enough: the largest of {len(sizes)} groups, {largest.group.name}, has"
             )
+            problem += f" a share of {largest.share:.3g}, below gamma={gamma:g}"
+            raise InputError(problem, argument="gamma", next_step="Lower gamma.")
         return Collection(kept, tuple(size for size in sizes if size.left_out))
 
     def sizes(
@@ -385,10 +379,9 @@ def definition(groups: Any, intersections: Any, missing: Missing) -> Groups:
     if not isinstance(groups, Groups):
         names = [groups] if isinstance(groups, str) else groups
         named = isinstance(names, (list, tuple)) and all(isinstance(name, str) for name in names)
-        raise InputError(
-            Argument("groups") + f" must be a propcal.Groups; got a {type(groups).__name__}",
-            next_step=f"Pass the columns themselves, sensitive_features=frame[{[*names]}]" if named else None,
-        )
+        step = f"Pass the columns themselves, sensitive_features=frame[{[*names]}]" if named else None
+        what = f" must be a propcal.Groups; got a {type(groups).__name__}"
+        raise InputError(Argument("groups") + what, next_step=step)
     if short != Groups():
         problem = "intersections or missing is given twice: in Groups(...) and beside it"
         raise InputError(problem, next_step="Set them only in Groups(...)")

@@ -113,9 +113,8 @@ def parse(text: str) -> Condition:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise InputError(
-            Argument("where") + ": a condition contains invalid Unicode (half of a surrogate pair)"
-        ) from None
+        problem = ": a condition contains invalid Unicode (half of a surrogate pair)"
+        raise InputError(Argument("where") + problem) from None
     return _Parser(text).read()
 
 
@@ -160,11 +159,8 @@ class _Parser:
             yield kind, found.group(kind)
 
     def _wrong(self, why: str) -> InputError:
-        return InputError(
-            f"condition {plain(self.text, MOST_SHOWN)!r}: {why}",
-            argument="where",
-            next_step="Example: age >= 75 and insurance = 'Medicare'",
-        )
+        problem, step = f"condition {plain(self.text, MOST_SHOWN)!r}: {why}", "Example: age >= 75 and"
+        return InputError(problem, argument="where", next_step=f"{step} insurance = 'Medicare'")
 
     def _peek(self) -> tuple[str, str]:
         return self.tokens[self.at] if self.at < len(self.tokens) else ("end", "the end")

@@ -226,10 +226,9 @@ class ParquetFiles(PeopleFiles):
         except (FileFormatError, InputError) as found:
             return found
         others = " or another file" if len(self.paths) > 1 else ""
-        return FileFormatError(
-            f"DuckDB could not read {self.path}{others} ({type(error).__name__})",
-            next_step="Write the file again, if necessary with another program",
-        )
+        problem = f"DuckDB could not read {self.path}{others} ({type(error).__name__})"
+        step = "Write the file again, if necessary with another program"
+        return FileFormatError(problem, next_step=step)
 
 
 def _read(place: str, kind: str) -> str:

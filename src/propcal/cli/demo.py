@@ -48,7 +48,7 @@ class Example:
     model: Any
     files: Mapping[str, pd.DataFrame]
     columns: Mapping[str, Any]
-    names: Mapping[str, str] = field(default_factory=dict)
+    names: Mapping[str, Any] = field(default_factory=dict)
 
 
 def demo(

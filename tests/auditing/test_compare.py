@@ -12,7 +12,7 @@ from propcal import Atoms, MCBoost, PMCBoost, audit, compare
 from propcal.core.logistic import expit
 from propcal.errors import InputError
 from propcal.numbers import Limit
-from propcal.protect.comparisons import protected_comparison
+from propcal.protect.results import protected_comparison
 
 
 def test_side_by_side_with_paired_intervals(cohort):

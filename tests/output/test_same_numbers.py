@@ -10,7 +10,7 @@ import pytest
 import propcal
 from first_cases import first
 from propcal.documents.audit import audit_document
-from propcal.documents.comparison import comparison_document
+from propcal.documents.report import comparison_document
 from propcal.numbers import IN_TEXT, Style
 from propcal.render.text import as_text, text
 

@@ -11,7 +11,7 @@ import propcal
 from propcal.auditing.audit_claims import clearest_cells
 from propcal.documents.audit import audit_document
 from propcal.documents.blocks import Column, Document, Table
-from propcal.documents.comparison import comparison_document
+from propcal.documents.report import comparison_document
 from propcal.plain_text import plain
 from propcal.render.text import text as in_text
 

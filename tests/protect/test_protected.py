@@ -15,7 +15,7 @@ from propcal.datasets import make_ed_visits
 from propcal.errors import InputError
 from propcal.numbers import IN_TEXT, Limit, known
 from propcal.protect.audits import protected_audit
-from propcal.protect.comparisons import protected
+from propcal.protect.results import protected
 from propcal.protect.rule import Rule
 
 

@@ -244,8 +244,7 @@ def audit(
 
 def assemble(found: Findings, identity: Identity) -> Audit:
     """Put what was measured into tables and words."""
-    from propcal.documents.audit_notes import bin_free_summary, notes_of
-    from propcal.documents.verdict_sentences import verdict_of
+    from propcal.documents.audit_sentences import bin_free_summary, notes_of, verdict_of
 
     rule = found.rule
     if not identity.unit:

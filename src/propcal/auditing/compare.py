@@ -88,7 +88,7 @@ class Comparison(Pages):
 
     def sentences(self, name: str) -> list[str]:
         """What a score changes for whom: at most five sentences."""
-        from propcal.documents.comparison import change_sentences
+        from propcal.documents.report import change_sentences
 
         return change_sentences(self, name)
 
@@ -264,7 +264,7 @@ def _of_rows(
 
 
 def _notes(names: list[str], fitted: dict[str, bool | None], unit: str) -> tuple[str, ...]:
-    from propcal.documents.audit_notes import fitting_note
+    from propcal.documents.audit_sentences import fitting_note
 
     notes = [fitting_note(False, name, unit=unit) for name, known in fitted.items() if known is False]
     notes.append(

@@ -72,7 +72,7 @@ def audit(
         Print all groups, thresholds, losses and notes.
     """
     from propcal import Correction
-    from propcal.protect.comparisons import protected
+    from propcal.protect.results import protected
 
     conditions = read_gates(gates, correction, asked.get("within"))
     out.check(files, correction)
@@ -141,7 +141,7 @@ def _page(form: str, shown: Any, suppress: int, parts: dict[str, Any]) -> str:
 
 def _document(result: Any, sites: Sites | None) -> Document:
     from propcal.documents.audit import Around, audit_document
-    from propcal.documents.comparison import comparison_document
+    from propcal.documents.report import comparison_document
 
     if hasattr(result, "audits"):
         return comparison_document(result)
@@ -150,7 +150,7 @@ def _document(result: Any, sites: Sites | None) -> Document:
 
 def _sites_document(result: Sites, suppress: int) -> Document:
     from propcal.documents.sites import sites_document
-    from propcal.protect.sites import protected_sites
+    from propcal.protect.results import protected_sites
 
     return sites_document(protected_sites(result, suppress))
 
@@ -250,7 +250,7 @@ def discover(
     """
     from propcal.discovery.discovery import discover as search_groups
     from propcal.documents.discovery import discovery_document
-    from propcal.protect.discoveries import protected_discovery
+    from propcal.protect.results import protected_discovery
 
     needed = {"--score": roles.score, "--outcome": roles.outcome, "--features": search.features}
     for flag, value in needed.items():

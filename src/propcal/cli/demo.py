@@ -188,8 +188,8 @@ def _write(output: Path, example: Example, compared: Comparison) -> list[Path]:
 def _show(console: Console, example: Example, compared: Comparison) -> None:
     """The audit of the score, and what its correction changed."""
     from propcal.documents.audit import audit_document
-    from propcal.documents.comparison import effect_sentences
     from propcal.documents.correction import attribute_sentences
+    from propcal.documents.report import effect_sentences
     from propcal.render.text import text
 
     def tell(sentence: str) -> None:

@@ -126,7 +126,7 @@ class Discovery(Printed):
         known to lie below or above another one, are null.
         """
         from propcal.documents.data import discovery_content
-        from propcal.protect.discoveries import protected_discovery
+        from propcal.protect.results import protected_discovery
         from propcal.render.json import json_text
 
         return json_text(discovery_content(protected_discovery(self, suppress)))

@@ -27,8 +27,8 @@ from propcal.auditing.names import (
     headline_of,
 )
 from propcal.documents.audit_charts import forest
-from propcal.documents.audit_notes import cannot_tell, lead, methods_section, mostly_unjudged, next_steps
 from propcal.documents.audit_pictures import FourPictures, curve_panels, four_pictures
+from propcal.documents.audit_sentences import cannot_tell, lead, methods_section, mostly_unjudged, next_steps
 from propcal.documents.blocks import (
     RATIO,
     At,

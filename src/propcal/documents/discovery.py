@@ -13,7 +13,7 @@ from propcal.documents.charts import SIDES, Chart, Forest, ForestRow, ratio_axis
 from propcal.documents.words import sentence, sentences, table, words
 from propcal.identity import Identity
 from propcal.numbers import Limit, capital, known, listed, without_limits
-from propcal.protect.discoveries import protected_discovery
+from propcal.protect.results import protected_discovery
 
 NOBODY = (
     "No group described by the searched columns was found for whom the score is wrong by more than chance "

@@ -1,23 +1,34 @@
-"""The report of an audit or a comparison: protected counts, and what was found of groups, sites and a fit."""
+"""The report of an audit or a comparison of scores: what was found, what changed from the base, and for whom.
+
+Counts are protected. Groups that a search found, sites and a fit have sections of their own.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import ceil, floor
 from typing import Any
 
 from propcal.auditing.audit import Audit
+from propcal.auditing.audit_tables import row_dicts
 from propcal.auditing.compare import Comparison
+from propcal.auditing.names import HIGHER, LOWER, MEASURE_NAMES, MISCALIBRATED, NONE_FOUND
 from propcal.auditing.pages import Pages
+from propcal.auditing.score_changes import BETTER, WORSE
 from propcal.core.correction.fit_summary import FitSummary
-from propcal.documents.audit import Around, audit_document
-from propcal.documents.blocks import At, Document, Section
-from propcal.documents.comparison import comparison_document
+from propcal.core.groups.collection import EVERYBODY
+from propcal.documents.audit import Around, audit_document, headline, threshold_label, verdict_block
+from propcal.documents.audit_sentences import next_steps
+from propcal.documents.blocks import RATIO, At, Beside, Block, Document, Paragraphs, Section, Verdict
 from propcal.documents.correction import correction_blocks, fit_blocks
+from propcal.documents.data import comparison_content
 from propcal.documents.sites import sites_section
+from propcal.documents.words import sentence, sentences, table
 from propcal.errors import InputError
-from propcal.protect.comparisons import protected
+from propcal.numbers import Limit, capital, known
+from propcal.protect.results import protected, protected_sites
 from propcal.protect.rule import Rule
-from propcal.protect.sites import protected_sites
 
 
 def report(
@@ -71,3 +82,171 @@ def _discovery(found: Any, suppress: int) -> list[Section]:
     if not isinstance(found, Discovery):
         raise _wrong("discovery", "what propcal.discover returns", found)
     return [discovery_section(found, suppress)]
+
+
+MOST_CHANGES, MOST_SENTENCES = 3, 4  # of a verdict; what does not fit is in the section on changes
+OVERALL = ("all categories", "everybody")
+
+
+def comparison_document(comparison: Comparison, around: Around | None = None) -> Document:
+    """The document of a comparison, whose counts may be protected."""
+    name, audit = [*comparison.audits.items()][-1]
+    unchanged = name in comparison.unchanged
+    ways = [claim.direction for claim in comparison.claims_of(name)]
+    lower = comparison.changes.query("score == @name and brier_change == @LOWER")
+    steps = next_steps(audit, name, ways.count(WORSE), ways.count(BETTER) + len(lower))
+    compared = [
+        f"For comparison, “{other}”: {one.verdict.conclusion}. {' '.join(_besides_conclusion(one))}"
+        for other, one in comparison.audits.items()
+        if other != name and not unchanged
+    ]
+    around = around or Around()
+    given = replace(
+        around,
+        score=name,
+        before=None if unchanged else comparison.audits[comparison.base],
+        verdicts=_verdicts(comparison, around),
+        steps=sentences("notes", "unchanged", audit, comparison.base) if unchanged else steps,
+        compared=compared,
+        changed=[_changes(comparison), *around.changed],
+        notes=comparison.all_notes,
+        content=lambda: comparison_content(comparison),
+    )
+    return audit_document(audit, given)
+
+
+def _besides_conclusion(audit: Audit) -> Sequence[str]:
+    """The sentences of a verdict without the first one if it only repeats the conclusion."""
+    verdict = audit.verdict
+    repeats = verdict.conclusion in (MISCALIBRATED, NONE_FOUND) and not verdict.ranks_backwards
+    return verdict.sentences[1:] if repeats else verdict.sentences
+
+
+def _verdicts(comparison: Comparison, around: Around) -> list[Block]:
+    """Of each score in a terminal or a notebook; a page is about the last one."""
+    name, audit = [*comparison.audits.items()][-1]
+    blocks: list[Block] = []
+    for other, one in comparison.audits.items():
+        changes = [] if other == comparison.base else comparison.sentences(other)
+        block = verdict_block(one, other)
+        sentences = _brief(changes, [] if other in comparison.unchanged else block.sentences)
+        blocks.append(replace(block, sentences=sentences, places=At.SCREEN | At.CARD))
+    tone, told = headline(audit)
+    nobody = " changes nobody" if name in comparison.unchanged else ""
+    told = f"{capital(name)}{nobody}: {told[0].lower()}{told[1:]}"
+    sentences = _brief(comparison.sentences(name), audit.verdict.sentences)
+    return [*blocks, Verdict(tone, told, sentences, places=At.WRITTEN, links=around.links)]
+
+
+def _brief(changes: Sequence[str], verdict: Sequence[str]) -> list[str]:
+    """What changed, then what the audit says, of which the first two sentences are never left out."""
+    return [*changes[: min(MOST_CHANGES, MOST_SENTENCES - len(verdict[:2]))], *verdict][:MOST_SENTENCES]
+
+
+def effect_sentences(comparison: Comparison, name: str) -> list[str]:
+    """What changed for whom, and the typical gap of a cell before and after, which could be chance."""
+    typical = [comparison.audits[each].debiased["rms"]["mc"] for each in (comparison.base, name)]
+    if not all(map(known, typical)) or name in comparison.unchanged:
+        return comparison.sentences(name)
+    changes = comparison.differences
+    change = changes[(changes["score"] == name) & (changes["measure"] == "mc_mean_square")]
+    sure = bool(((change["low"] > 0) | (change["high"] < 0)).any())
+    return [*comparison.sentences(name), sentence("comparison", "typical", *typical, sure)]
+
+
+def _changes(comparison: Comparison) -> Section:
+    blocks: list[Block] = []
+    for i, name in enumerate([*comparison.audits][1:]):
+        heading = f"{name} compared with {comparison.base}"
+        blocks.append(Paragraphs(effect_sentences(comparison, name), heading, places=At.WRITTEN))
+        verdict = comparison.audits[name].verdict.sentences
+        if verdict[-1] not in _brief(comparison.sentences(name), verdict):
+            blocks.append(Paragraphs(verdict, f"Verdict on {name}", places=At.WRITTEN))
+        if name not in comparison.unchanged:
+            blocks += [Beside(_tables(comparison, name, i), even=True), *_flags(comparison, name, i)]
+    return Section("change", "Before and after", blocks, link="Before and after", places=At.FULL)
+
+
+def _tables(comparison: Comparison, name: str, i: int) -> list[Block]:
+    """Measures before and after: of everybody, and of each group."""
+    found = comparison.differences[comparison.differences["score"] == name]
+    overall = found["group"].isin(OVERALL)
+    heading = f"{name} compared with {comparison.base}"
+    rows = [_change(row) for row in row_dicts(found[overall])]
+    blocks: list[Block] = [table("overall", rows, f"overall-{i}", heading=heading)]
+    brier = {row["group"]: row for row in row_dicts(found[found["measure"] == "brier"])}
+    labels = comparison.audits[name].labels
+    groups = [
+        {name: value for name, value in _change(row).items() if name != "digits"}
+        | {"label": labels.get(row["group"], row["group"])}
+        | {f"brier_{end}": brier[row["group"]][end] for end in ("low", "high")}
+        for row in row_dicts(found[~overall & (found["measure"] == RATIO)])
+    ]
+    if groups:
+        blocks.append(table("each-group", groups, f"each-group-{i}", heading=heading))
+    return blocks
+
+
+def _change(row: Mapping[str, Any]) -> dict[str, Any]:
+    measure, low, high = MEASURE_NAMES[row["measure"]], row["low"], row["high"]
+    if measure.key == RATIO and known(low) and known(high):
+        # rounded outwards, so that the difference of the two ratios as printed is in the interval
+        low, high = floor(round(100 * low, 6)) / 100, ceil(round(100 * high, 6)) / 100
+    return {
+        "measure": measure.name,
+        "digits": measure.digits,
+        "before": measure.shown(row["base"]),
+        "after": measure.shown(row["value"]),
+        "change_low": low,
+        "change_high": high,
+    }
+
+
+def _flags(comparison: Comparison, name: str, i: int) -> list[Block]:
+    """Who is newly flagged and no longer; groups in which nobody is, or too few to tell, are left out."""
+    found = comparison.flags[comparison.flags["score"] == name]
+    pairs = zip(found["newly_flagged"], found["no_longer_flagged"])
+    found = found.loc[[any(n != 0 and not isinstance(n, Limit) for n in pair) for pair in pairs]]
+    heading = f"{name} compared with {comparison.base}"
+    return [
+        table(
+            "flags",
+            row_dicts(found[found["threshold"] == threshold]),
+            f"flags-{i}-{place}",
+            heading=heading,
+            threshold=threshold_label(threshold),
+        )
+        for place, threshold in enumerate(found["threshold"].unique())
+    ]
+
+
+def change_sentences(comparison: Comparison, name: str) -> list[str]:
+    """Whether the people are those of the fit; who is better and who worse off; who is flagged."""
+    changes, flags = (table[table["score"] == name] for table in (comparison.changes, comparison.flags))
+    everybody, claims = changes["group"] == EVERYBODY.name, comparison.claims_of(name)
+    claims = sorted(claims, key=lambda claim: -abs(claim.size))
+    before, after = (
+        {claim.direction for claim in comparison.audits[each].verdict.claims if claim.kind == "overall"}
+        for each in (comparison.base, name)
+    )
+    labels = comparison.audits[comparison.base].labels
+    brier = []
+    for way in (LOWER, HIGHER):
+        groups = changes.loc[changes["brier_change"] == way, "group"].tolist()
+        some = [labels[group] for group in groups if group != EVERYBODY.name]
+        brier += [(way, EVERYBODY.name in groups, some)] if groups else []
+    return sentences(
+        "comparison",
+        "changes",
+        name,
+        comparison.base,
+        name in comparison.unchanged,
+        comparison.fitted_on_these(name),
+        newly=after - before,
+        better=[claim for claim in claims if claim.direction == BETTER],
+        worse=[claim for claim in claims if claim.direction == WORSE],
+        tested=int((~everybody).sum()) if len(changes) else None,
+        crossed=row_dicts(flags[flags["group"] == EVERYBODY.name]),
+        brier=brier,
+        who=comparison.audits[name].identity,
+    )

@@ -230,7 +230,7 @@ def course_of(
         counts = (float(part[first:].sum()) for part in (own.people, own.positives))
         return Left(alarms, *ratio_since(own, 0, Onset(first, first, first)), *counts)
 
-    from propcal.documents.audit_notes import alike_notes
+    from propcal.documents.audit_sentences import alike_notes
 
     alarms = ExplainedAlarms(raised, atoms, groups, bins, left_of).told() if raised else ()
     periods, people = _periods(sums, labels), int(sums.people[:, 0].sum())

@@ -87,7 +87,7 @@ class _ProtectedAudit:
 
     def audit(self) -> Audit:
         """The audit with everything replaced that counts give away."""
-        from propcal.documents.audit_notes import notes_of
+        from propcal.documents.audit_sentences import notes_of
 
         exact, found = self.exact, self.found
         groups, categories = self._groups(), self._categories()
@@ -270,7 +270,7 @@ class _ProtectedAudit:
         return stacked_columns(found)
 
     def _bin_free(self) -> BinFree | None:
-        from propcal.documents.audit_notes import bin_free_summary
+        from propcal.documents.audit_sentences import bin_free_summary
 
         exact = self.exact.bin_free
         if exact is None or exact.table.empty:
@@ -299,7 +299,7 @@ class _ProtectedAudit:
         )
 
     def _verdict(self, groups: pd.DataFrame, categories: pd.DataFrame) -> Verdict:
-        from propcal.documents.verdict_sentences import verdict_of
+        from propcal.documents.audit_sentences import verdict_of
 
         exact = self.exact
         tests = exact.verdict.tests

@@ -22,7 +22,7 @@ from propcal.monitoring.course import LEFT, LIMITS, Course, left_out_notes, with
 from propcal.monitoring.e_processes import ALARM
 from propcal.numbers import RATIO_DIGITS, Limit, risk_range
 from propcal.protect.audits import protection_note
-from propcal.protect.comparisons import protected_comparison
+from propcal.protect.results import protected_comparison
 from propcal.protect.rule import FEWEST_MEASURED, Rule
 from propcal.protect.shown_counts import Sets, printed, shown_table, sums_of_groups
 

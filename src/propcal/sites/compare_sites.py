@@ -133,15 +133,15 @@ class Sites(Printed):
     def to_json(self, suppress: int | None = None) -> str:
         """Everything as JSON; with `suppress=11`, counts are protected: see the guide to the report."""
         from propcal.documents.data import sites_content
-        from propcal.protect.sites import protected_sites
+        from propcal.protect.results import protected_sites
         from propcal.render.json import json_text, rounded
 
         return json_text(rounded(sites_content(protected_sites(self, suppress))))
 
     def _document(self, suppress: int = 0, title: str | None = None) -> Document:
         from propcal.documents.sites import sites_document
+        from propcal.protect.results import protected_sites
         from propcal.protect.rule import Rule
-        from propcal.protect.sites import protected_sites
 
         return sites_document(protected_sites(self, Rule(suppress).fewest), title)
 
@@ -173,7 +173,7 @@ def compare_sites(
     >>> compare_sites(atoms).sites.site.tolist()
     ['North', 'South']
     """
-    from propcal.documents.audit_notes import shared_site_notes
+    from propcal.documents.audit_sentences import shared_site_notes
 
     parts = by_key(atoms, SITE)
     if len(parts) < 2:

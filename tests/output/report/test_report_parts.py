@@ -10,7 +10,7 @@ from propcal import audit, compare
 from propcal.documents.audit import MOST_BARS, audit_document, key_figures, ratio_forest
 from propcal.documents.blocks import Beside, Column, Fragment
 from propcal.documents.charts import ForestRow, ratio_axis
-from propcal.documents.comparison import effect_sentences
+from propcal.documents.report import effect_sentences
 from propcal.numbers import ON_PAGE
 from propcal.render.cells import cell
 from propcal.render.html import css_text

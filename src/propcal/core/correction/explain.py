@@ -138,7 +138,7 @@ class Explanation:
         It says what the fitted curves and adjustments do at this score, not how often people had the outcome:
         a correction holds no rates. The numbers are rounded so that they add up as they are printed.
         """
-        from propcal.documents.explanation import explanation_sentence
+        from propcal.documents.correction import explanation_sentence
 
         return explanation_sentence(self, person)
 
@@ -148,7 +148,7 @@ class Explanation:
 
     def plot(self, person: int = 0, *, ax: Axes | None = None) -> Axes:
         """Draw one person's way from raw to corrected score; returns the matplotlib axes."""
-        from propcal.documents.explanation import explanation_chart
+        from propcal.documents.correction import explanation_chart
         from propcal.render.matplotlib import draw
 
         return draw(explanation_chart(self, person), ax)
@@ -173,7 +173,7 @@ class Explanation:
         return KEPT_IN_ORDER if group is None else self.labels[group]
 
     def _repr_html_(self) -> str:
-        from propcal.documents.explanation import explanation_document
+        from propcal.documents.correction import explanation_document
         from propcal.render.html import card
 
         return card(explanation_document(self))

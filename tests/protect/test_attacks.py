@@ -94,7 +94,7 @@ def test_a_neighbour_is_withheld_where_moved_counts_alone_would_tell():
 def test_no_group_is_withheld_where_a_cell_or_a_smaller_group_would_do():
     """What is withheld is needed: showing any of it again would leave fewer values."""
     from propcal.auditing.headcount import Headcount
-    from propcal.protect.neighbours import WANTED, Net, Told, withheld_neighbours
+    from propcal.protect.neighbours import WANTED, Disclosed, Net, withheld_neighbours
     from propcal.protect.rule import Rule
     from propcal.protect.shown_counts import Sets, ShownCounts
 
@@ -108,7 +108,7 @@ def test_no_group_is_withheld_where_a_cell_or_a_smaller_group_would_do():
         headcount = Headcount.joined([counts.totals, counts.ranges])
         exact = np.rint(np.array([*headcount.people, headcount.people.sum(axis=0)]))
         shown = ShownCounts.of(headcount, Rule(11))  # without sums, nothing is withheld
-        told = Told(shown.people, shown.events, shown.small, shown.few, Rule(11))
+        told = Disclosed(shown.people, shown.events, shown.small, shown.few, Rule(11))
         withheld = withheld_neighbours(told, exact, sums)
         rest, net = Net.of(sums).with_rests(exact)
         both = np.concatenate([exact, rest], axis=1)

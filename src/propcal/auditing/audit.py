@@ -24,7 +24,7 @@ from propcal.core.grid import from_grid, to_grid
 from propcal.core.reduction import rescored
 from propcal.data.by_name import takes_frame
 from propcal.data.rows_to_atoms import rows_to_atoms, warn_of_unused_ids
-from propcal.errors import InputError
+from propcal.errors import InputError, refused
 from propcal.identity import Identity
 from propcal.options import AuditOptions, AuditRule, Correcting, spelled_out
 
@@ -88,11 +88,7 @@ class Audit(Pages):
         if kind == "bin_free" and self.bin_free is not None:
             return self.bin_free.to_frame()
         if kind not in names:
-            raise InputError(
-                f"kind must be one of {', '.join(map(repr, names))}, or 'bin_free' if the audit was made "
-                f"with bin_free=True; got {kind!r}",
-                argument="kind",
-            )
+            raise refused("no such table", names=", ".join(map(repr, names)), kind=kind)
         table: pd.DataFrame = getattr(self, kind)
         return table.copy()
 
@@ -283,36 +279,34 @@ def audited_atoms(
     if isinstance(y, Atoms):
         twice = [name for name, value in zip(names, values) if value is not None]
         if twice:
-            raise InputError(
-                f"{', '.join(twice)}: atoms hold these already",
-                argument=", ".join(twice),
-                next_step="pass the atoms alone",
-            )
+            raise refused("beside atoms", names=", ".join(twice))
         return y
     if score is None:
-        raise InputError(
-            "score is missing",
-            argument="score",
-            next_step="audit(y, score, ...), or audit(atoms)",
-            between=": ",
-        )
+        raise refused("score missing")
     atoms = rows_to_atoms(score, y, sensitive_features, sample_weight, cluster=cluster, **rule.reading())
     if cluster is None:
         atoms = replace(atoms, unused_id=warn_of_unused_ids(sensitive_features, rule.words()))
     return atoms
 
 
+def correction_of(given: Any) -> Any:
+    """A correction, or that of a fitted estimator; anything else is refused."""
+    correction = getattr(given, "correction_", given)
+    if not hasattr(correction, "apply_to_atoms"):
+        raise wrong_type("correction", "a Correction, or a fitted PMCBoost or MCBoost", correction)
+    return correction
+
+
+def wrong_type(argument: str, expected: str, given: object) -> InputError:
+    """The error of an argument that is something else."""
+    return InputError(f"{argument} must be {expected}; got {type(given).__name__}", argument=argument)
+
+
 def _corrected(atoms: Atoms, correction: Any) -> tuple[Atoms, bool | None]:
     """The people with corrected scores, and whether the correction was fitted to them."""
     if correction is None:
         return atoms, None
-    correction = getattr(correction, "correction_", correction)
-    if not hasattr(correction, "apply_to_atoms"):
-        raise InputError(
-            "correction must be a Correction, or a fitted PMCBoost or MCBoost; "
-            f"got {type(correction).__name__}",
-            argument="correction",
-        )
+    correction = correction_of(correction)
     same = replace(atoms, keys=atoms.record_keys())
     return rescored(same, to_grid(correction.apply_to_atoms(atoms))), correction.fitted_to(atoms)
 

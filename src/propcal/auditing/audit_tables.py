@@ -19,7 +19,7 @@ from propcal.core.categories import Categories, smallest_alpha_of
 from propcal.core.criterion import CRITERIA, proportional
 from propcal.core.grid import BoolArray
 from propcal.core.groups.collection import group_labels, membership
-from propcal.errors import InputError
+from propcal.errors import refused
 from propcal.identity import Identity
 
 POWER = 0.8
@@ -212,11 +212,7 @@ def threshold_table(
     rows = []
     for t in chosen:
         if len(known) and not np.any(np.abs(known - t) < NEAR):
-            raise InputError(
-                f"there are no numbers at a threshold of {t:g}",
-                argument="thresholds",
-                next_step=f"audit(..., thresholds=[{t:g}])",
-            )
+            raise refused("other threshold", t=t)
         here = net_benefit[np.abs(known - t) < NEAR] if len(known) else net_benefit
         found = {row["group"]: row for row in row_dicts(here)}
         rows += [

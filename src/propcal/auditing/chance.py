@@ -99,19 +99,19 @@ def _draws(
             yield np.asarray(sums / table.weight)
 
 
-def design_effect(atoms: Atoms, bins: Bins) -> FloatArray | None:
+def design_effect(atoms: Atoms, bins: Bins) -> FloatArray:
     """How many times larger the variance of a bin is because its rows are of the same people.
 
     Rows are tabulated by cluster of people and by bin; the spread of the clusters is compared with what
     independent rows would show. Not below 1; a bin with few outcomes takes the value of all bins
-    together. None if there are too few clusters to tell; ones if every row is a person.
+    together. NaN if there are too few clusters to tell; ones if every row is a person.
     """
     cluster = atom_clusters(atoms)
     if cluster is None:
         return np.ones(len(bins))
     known, index = np.unique(cluster[atoms.starts[:-1]], return_inverse=True)
     if len(known) < FEWEST_CLUSTERS:
-        return None
+        return np.full(len(bins), np.nan)
     tables = []
     for column in (atoms.weight, atoms.positives, atoms.weight_sq, atoms.positives_sq):
         found = np.zeros((len(known), len(bins)))
@@ -188,7 +188,7 @@ class Chance:
         """Simulate, from atoms that may have clusters of repeated people."""
         effect, people = design_effect(atoms, table.bins), different_people(atoms, table)
         atoms = without_clusters(atoms)
-        if effect is None or atoms.soft_labels:
+        if np.isnan(effect).all() or atoms.soft_labels:
             return cls.unknown(table)
         inside = membership(table.collection.groups, atoms.patterns).astype(np.float64)
 

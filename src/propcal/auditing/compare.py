@@ -28,7 +28,7 @@ from propcal.core.grid import FloatArray, from_grid, to_grid
 from propcal.core.reduction import numbered, rescored
 from propcal.data.by_name import takes_frame
 from propcal.data.rows_to_atoms import rows_of_scores, warn_of_unused_ids
-from propcal.errors import InputError
+from propcal.errors import InputError, refused
 from propcal.identity import Identity
 from propcal.options import AuditOptions, AuditRule, Correcting, spelled_out
 
@@ -249,9 +249,7 @@ def _of_rows(
     """Atoms of single rows, and the scores of each."""
     base, corrections = next(iter(scores)), {name: _correction(value) for name, value in scores.items()}
     if corrections[base] is not None:
-        raise InputError(
-            f"the first score, {base!r}, must be an array: corrections are applied to it", argument="scores"
-        )
+        raise refused("base is a correction", base=base)
     arrays, invalid = dict(scores), "null" if rule.drop_missing else "error"
     for name, own in corrections.items():
         if own is not None:

@@ -129,12 +129,13 @@ def decide(
     table: Categories,
     sizes: Sequence[GroupSize],
     judged: JudgedGroups,
-    min_people: int,
+    bin_effects: FloatArray,
     effect: float | None = None,
 ) -> Decision:
     """Test everything, from atoms that may have clusters of repeated people, and the sample of them all.
 
-    `effect` is the design effect of repeat visits, if it is known.
+    `bin_effects` are the design effects of repeat visits in each bin; that of everybody is computed, unless
+    it is known.
     """
     bare = without_clusters(atoms)
     cells = chance.score_cells(bare, table.bins)
@@ -147,12 +148,7 @@ def decide(
         if not repeated or everybody.n_clusters >= FEWEST_CLUSTERS:
             effect = repeat_effect(atoms) if effect is None else effect
             families[ht.SHAPE] = ht.shape_tests(with_effect(bare, effect), table.collection)
-    largest, effects = NOT_TESTED, chance.design_effect(atoms, table.bins)
-    if effects is not None:
-        people = chance.different_people(atoms, table)
-        enough = chance.enough_people(people, table.people, effects, min_people)
-        eligible = replace(table, eligible=table.eligible & enough)
-        largest = gap_test(cells, eligible, bare.patterns, effects)
+    largest = gap_test(cells, table, bare.patterns, bin_effects)
     families[ht.CELLS] = [(ht.CATEGORIES, largest[:2])]
     known = {family: [t for t in tests if not np.isnan(t[1][1])] for family, tests in families.items()}
     return Decision(tuple(ht.adjust(known, ht.shares_for(everybody))), largest.limit)
@@ -165,7 +161,10 @@ def errors_found_in(data: FittingData, settings: Settings) -> FoundErrors:
     table = categories(buckets, atoms.patterns, data.collection, bins, min_share=share)
     sizes = audited_groups(atoms, settings.definition())
     everybody, judged = Sample.of(data.rows), JudgedGroups.of(atoms)
-    decision = decide(data.rows, everybody, table, sizes, judged, MIN_PEOPLE, data.effect)
+    people, effects = chance.different_people(data.rows, table), chance.design_effect(data.rows, bins)
+    enough = chance.enough_people(people, table.people, effects, MIN_PEOPLE)
+    table = replace(table, eligible=table.eligible & enough)
+    decision = decide(data.rows, everybody, table, sizes, judged, effects, data.effect)
     found = decision.rejected
     overall = EVERYBODY.name in found or ht.SLOPE in found
     between = ht.DIFFERENCES in found or ht.GROUP_SLOPES in found

@@ -31,7 +31,7 @@ from propcal.core.left_out import LeftOutReport
 from propcal.core.loss_bounds import LossBounds, loss_bounds
 from propcal.core.patterns import Patterns
 from propcal.core.reduction import without_clusters, without_keys
-from propcal.errors import InputError
+from propcal.errors import refused
 from propcal.identity import Identity
 from propcal.metrics import CategoryRule
 from propcal.numbers import plural
@@ -129,11 +129,7 @@ class AuditSettings(AuditRule, CategoryRule):
         if self.within is not None:
             check_number("within", self.within, at_least=0.001)
             if self.within >= 1:
-                raise InputError(
-                    f"within must be below 1; got {self.within:g}",
-                    argument="within",
-                    next_step="0.2 asks whether the score is right to within 20 %",
-                )
+                raise refused("within above 1", within=self.within)
         object.__setattr__(self, "thresholds", checked_thresholds(self.thresholds))
         self.words()  # checks its own arguments
 
@@ -218,7 +214,7 @@ def find(
     tests: tuple[CalibrationTest, ...] = ()
     if not untested:
         _check_enough(everybody, rule.within)
-        tests = decide(atoms, everybody, table, sizes, judged, rule.min_people).tests
+        tests = decide(atoms, everybody, table, sizes, judged, noise.effect).tests
     named = {EVERYBODY.name, *(test.test for test in tests)}
     tested = [one for one in measured if one.size.group.name in named and not one.size.left_out]
     claims, left = _claims(atoms, measured, tested, tests)
@@ -255,8 +251,7 @@ def _check_enough(everybody: Sample, within: float | None) -> None:
     """Refuse a question that these people could not answer even if the score were right."""
     expected, total, effect = everybody.expected, everybody.total, everybody.variance_ratio
     if within is not None and (why := too_few_events(within, expected, expected / total, effect)):
-        hint = "audit more people, or ask for a wider margin"
-        raise InputError(f"within={within:g}: {why}", argument="within", next_step=hint)
+        raise refused("within too narrow", within=within, why=why)
 
 
 def _claims(

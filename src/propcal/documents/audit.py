@@ -27,7 +27,7 @@ from propcal.auditing.names import (
     headline_of,
 )
 from propcal.documents.audit_charts import forest
-from propcal.documents.audit_pictures import FourPictures, curve_panels, four_pictures
+from propcal.documents.audit_pictures import PerformancePictures, curve_panels, performance_pictures
 from propcal.documents.audit_sentences import cannot_tell, lead, methods_section, mostly_unjudged, next_steps
 from propcal.documents.blocks import (
     RATIO,
@@ -95,7 +95,7 @@ def audit_document(audit: Audit, around: Around | None = None) -> Document:
         Made=f"{made}, propcal {__version__}",
     )
     open_questions = Items("", cannot_tell(audit))
-    four = cache(lambda: four_pictures(audit))  # drawn once, when a page is made
+    drawn = cache(lambda: performance_pictures(audit))  # drawn once, when a page is made
     return Document(
         "Calibration audit of a risk score",
         around.title or names.title or TITLE,
@@ -103,15 +103,15 @@ def audit_document(audit: Audit, around: Around | None = None) -> Document:
             Paragraphs([lead(audit)], places=At.MARKDOWN),
             *(around.verdicts or [replace(verdict_block(audit, sites=around.sites), links=around.links)]),
             key_figures(audit, around.before),
-            Beside([_first_picture(audit, around.before, four), _advice(audit, around)], places=At.WRITTEN),
+            Beside([_first_picture(audit, around.before, drawn), _advice(audit, around)], places=At.WRITTEN),
             Section("limits", "What the data cannot tell", [open_questions], places=At.WRITTEN),
             _groups(audit, around.score),
-            *_panels(audit, four),
+            *_panels(audit, drawn),
             *around.found,
             risk_ranges(audit),
             *_thresholds(audit),
             *around.changed,
-            _pictures(audit, four),
+            _pictures(audit, drawn),
             groups_apart(audit, around.suppress),
             methods_section(audit, around.notes or audit.notes, around.suppress),
             *around.last,
@@ -166,10 +166,10 @@ def key_figures(audit: Audit, before: Audit | None = None) -> Figures:
     return Figures(f"Key figures, all {audit.identity.unit}", figures)
 
 
-def _first_picture(audit: Audit, before: Audit | None, four: Callable[[], FourPictures]) -> Section:
+def _first_picture(audit: Audit, before: Audit | None, drawn: Callable[[], PerformancePictures]) -> Section:
     """The finding: the calibration curve if only the shape is wrong, or else O/E ratios."""
     if {claim.kind for claim in audit.verdict.errors} == {"shape"}:
-        curve = Fragment("main_curve.html", lambda: {"picture": four().plots[1]})
+        curve = Fragment("main_curve.html", lambda: {"picture": drawn().plots[1]})
         return Section("picture", "Observed rate by predicted risk", [curve], places=At.PAGE)
     picture = ratio_forest(audit, before)
     shown: Block = picture if isinstance(picture, Forest) else Paragraphs([str(picture)], places=At.PAGE)
@@ -279,12 +279,12 @@ def _thresholds(audit: Audit) -> list[Section]:
     return [Section("thresholds", "At your threshold", blocks, link="Thresholds", places=places)]
 
 
-def _pictures(audit: Audit, four: Callable[[], FourPictures]) -> Section:
-    pictures = Fragment("four_pictures.html", lambda: {"four": four(), "unit": audit.identity.unit})
+def _pictures(audit: Audit, drawn: Callable[[], PerformancePictures]) -> Section:
+    pictures = Fragment("performance_pictures.html", lambda: {"drawn": drawn(), "unit": audit.identity.unit})
     return Section("pictures", "Overall performance", [pictures], link="Overall", places=At.PAGE)
 
 
-def _panels(audit: Audit, four: Callable[[], FourPictures]) -> list[Section]:
+def _panels(audit: Audit, drawn: Callable[[], PerformancePictures]) -> list[Section]:
     """The calibration curve of each group."""
     if audit.curves["group"].nunique() < 2:
         return []
@@ -292,8 +292,8 @@ def _panels(audit: Audit, four: Callable[[], FourPictures]) -> list[Section]:
     about = {"unit": audit.identity.unit, "exact": audit._source is not None}
 
     def content() -> dict[str, Any]:
-        panels = curve_panels(audit, four().groups, look_of)
-        return {"panels": panels, "four": four(), **about}
+        panels = curve_panels(audit, drawn().groups, look_of)
+        return {"panels": panels, "drawn": drawn(), **about}
 
     panels = Fragment("curve_panels.html", content)
     return [Section("panels", "Calibration, group by group", [panels], link="Curves", places=At.PAGE)]

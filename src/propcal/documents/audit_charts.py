@@ -32,7 +32,7 @@ from propcal.documents.charts import (
     row_axis,
 )
 from propcal.documents.risk_ranges import heat_rows
-from propcal.errors import InputError
+from propcal.errors import InputError, refused
 from propcal.numbers import IN_TEXT, known
 
 MOST_ROWS, MOST_LINES, MOST_BINS = 24, 4, 12
@@ -357,9 +357,7 @@ def named_groups(table: pd.DataFrame, groups: Any) -> Chosen:
     """The rows of the groups that the user names or labels, in that order."""
     wanted = [groups] if isinstance(groups, str) else list(groups)
     if not wanted:
-        raise InputError(
-            "groups is an empty list", argument="groups", next_step="None chooses for you", between="; "
-        )
+        raise refused("no groups to draw")
     known = [str(name) for name in table["group"]]
     called = {str(label): i for i, label in enumerate(table["label"])}
     called |= {name: i for i, name in enumerate(known)}

@@ -57,8 +57,8 @@ class GroupPictures:
 
 
 @dataclass(frozen=True)
-class FourPictures:
-    """Four pictures of everybody, and every group's marks."""
+class PerformancePictures:
+    """Pictures of everybody, and every group's marks."""
 
     plots: list[Plot]
     headings: dict[str, list[str]]
@@ -66,7 +66,7 @@ class FourPictures:
     risk_end: str  # of both axes of the calibration curves
 
 
-def four_pictures(audit: Audit) -> FourPictures:
+def performance_pictures(audit: Audit) -> PerformancePictures:
     """The pictures of everybody, and the groups ready for the reader to pick."""
     found, unit = _group_curves(audit), audit.identity.unit
     end, densest = _risk_end(found), max([1e-9, *(each.density.max(initial=0.0) for each in found)])
@@ -78,7 +78,7 @@ def four_pictures(audit: Audit) -> FourPictures:
             Mark(mark.kind, mark.look.replace("all", "one"), [], [], key=key) for key, mark in marks.items()
         ]
         plots[i] = replace(plot, marks=[*plot.marks, *marks.values(), *picked])
-    return FourPictures(plots, all_words("picture_columns", unit=unit), groups, trimmed(end))
+    return PerformancePictures(plots, all_words("picture_columns", unit=unit), groups, trimmed(end))
 
 
 def curve_panels(

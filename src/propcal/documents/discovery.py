@@ -21,9 +21,9 @@ NOBODY = (
 )
 
 
-def discovery_document(found: Discovery, suppress: int = 0, title: str | None = None) -> Document:
+def discovery_document(discovery: Discovery, suppress: int = 0, title: str | None = None) -> Document:
     """The document of a search, from protected counts; 0 protects nothing."""
-    shown = protected_discovery(found, suppress)
+    shown = protected_discovery(discovery, suppress)
     repaired = [] if shown.protection is None else shown.protection.sentences
     further = {"Protected groups": repaired, "Columns that were not searched": _not_searched(shown)}
     steps = [Items("", [words("next_steps", name) for name in ("found_why", "found_correct")])]
@@ -37,7 +37,7 @@ def discovery_document(found: Discovery, suppress: int = 0, title: str | None = 
             Verdict(tone if shown.enough else "few", _how_many(shown), told, subject=""),
             Paragraphs([finding(group, shown.identity) for group in shown.found], places=At.TEXT),
             *([Section("next", "What to do next", steps, places=At.PAGE)] if shown.found else []),
-            Section("groups", "Groups found", _table(found, shown, suppress), places=At.PAGE | At.CARD),
+            Section("groups", "Groups found", _table(discovery, shown, suppress), places=At.PAGE | At.CARD),
             *(
                 Section(f"further-{i}", heading, [Paragraphs(texts)])
                 for i, (heading, texts) in enumerate(further.items())
@@ -47,19 +47,20 @@ def discovery_document(found: Discovery, suppress: int = 0, title: str | None = 
     )
 
 
-def discovery_section(found: Discovery, suppress: int = 11) -> Section:
+def discovery_section(discovery: Discovery, suppress: int = 11) -> Section:
     """The groups found as a part of the report of an audit."""
-    shown = protected_discovery(found, suppress)
-    blocks = [Paragraphs(shown.around_groups), *_table(found, shown, suppress)]
+    shown = protected_discovery(discovery, suppress)
+    blocks = [Paragraphs(shown.around_groups), *_table(discovery, shown, suppress)]
     return Section("discovery", "Groups found by a search", blocks, "Groups found")
 
 
-def _protected_off(found: Discovery) -> bool:
+def _protected_off(discovery: Discovery) -> bool:
     """Whether the score is clearly wrong for a protected group, whose columns need not be searched."""
-    return found.protection is not None and any(row["clear"] for row in row_dicts(found.protection.table))
+    protection = discovery.protection
+    return protection is not None and any(row["clear"] for row in row_dicts(protection.table))
 
 
-def _table(found: Discovery, shown: Discovery, suppress: int) -> list[Block]:
+def _table(discovery: Discovery, shown: Discovery, suppress: int) -> list[Block]:
     """The groups, with what a reader must know of their numbers; only that if there are none."""
     groups = shown.found
     rows = [
@@ -69,7 +70,7 @@ def _table(found: Discovery, shown: Discovery, suppress: int) -> list[Block]:
         for group in groups
     ]
     said = {
-        "protected": shown is not found and bool(groups),
+        "protected": shown is not discovery and bool(groups),
         "small": any(isinstance(group.value, Limit) or not known(group.value) for group in groups),
         "corrected": any(group.two_scores for group in groups),
         "slopes": any(group.measure != RATIO for group in groups),
@@ -81,16 +82,16 @@ def _table(found: Discovery, shown: Discovery, suppress: int) -> list[Block]:
     return [*([forest] if isinstance(forest, Forest) else []), found_groups]
 
 
-def discovery_chart(found: Discovery) -> Chart:
+def discovery_chart(discovery: Discovery) -> Chart:
     """O/E ratios of the groups, with their intervals."""
     rows = []
-    for group in found.found:
+    for group in discovery.found:
         value, low, high = without_limits([group.value, group.low, group.high])
         if group.measure == RATIO and known(value):
             rows.append(ForestRow(group.name, value, low, high, look="high" if value < 1 else "low"))
     if not rows:
-        return "No group has an O/E ratio to show." if found.found else NOBODY
-    corrected = any(group.two_scores for group in found.found)
+        return "No group has an O/E ratio to show." if discovery.found else NOBODY
+    corrected = any(group.two_scores for group in discovery.found)
     after = "once the errors named before are corrected for" if corrected else ""
     description = "O/E ratio of each group with its 95 % confidence interval after selection"
     description += f", {after}." if after else "."
@@ -98,27 +99,28 @@ def discovery_chart(found: Discovery) -> Chart:
     return Forest("forest-found", "O/E ratio", description, axis, rows, ends=SIDES, note=capital(after))
 
 
-def discovery_sentences(found: Discovery, groups: Sequence[FoundGroup]) -> tuple[str, ...]:
+def discovery_sentences(discovery: Discovery, groups: Sequence[FoundGroup]) -> tuple[str, ...]:
     """What was found, with a sentence for each of these groups."""
-    findings = [finding(group, found.identity) for group in groups]
-    repaired = [] if found.protection is None else found.protection.sentences
-    return (*_overall(found), _how_many(found), *findings, *_others(found), *repaired, *_not_searched(found))
+    findings = [finding(group, discovery.identity) for group in groups]
+    repaired = [] if discovery.protection is None else discovery.protection.sentences
+    around = *_others(discovery), *repaired, *_not_searched(discovery)
+    return (*_overall(discovery), _how_many(discovery), *findings, *around)
 
 
-def _overall(found: Discovery) -> list[str]:
-    return sentences("discovery", "overall", found)
+def _overall(discovery: Discovery) -> list[str]:
+    return sentences("discovery", "overall", discovery)
 
 
-def _how_many(found: Discovery) -> str:
-    return sentence("discovery", "how_many", found, whole(found.overall["events"]))
+def _how_many(discovery: Discovery) -> str:
+    return sentence("discovery", "how_many", discovery, whole(discovery.overall["events"]))
 
 
-def _others(found: Discovery) -> list[str]:
-    return sentences("discovery", "others", found)
+def _others(discovery: Discovery) -> list[str]:
+    return sentences("discovery", "others", discovery)
 
 
-def _not_searched(found: Discovery) -> list[str]:
-    return sentences("discovery", "not_searched", found.left_out)
+def _not_searched(discovery: Discovery) -> list[str]:
+    return sentences("discovery", "not_searched", discovery.left_out)
 
 
 def finding(group: FoundGroup, identity: Identity) -> str:

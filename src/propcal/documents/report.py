@@ -10,7 +10,7 @@ from dataclasses import replace
 from math import ceil, floor
 from typing import Any
 
-from propcal.auditing.audit import Audit
+from propcal.auditing.audit import Audit, correction_of, wrong_type
 from propcal.auditing.audit_tables import row_dicts
 from propcal.auditing.compare import Comparison
 from propcal.auditing.names import HIGHER, LOWER, MEASURE_NAMES, MISCALIBRATED, NONE_FOUND
@@ -25,7 +25,6 @@ from propcal.documents.correction import correction_blocks, fit_blocks
 from propcal.documents.data import comparison_content
 from propcal.documents.sites import sites_section
 from propcal.documents.words import sentence, sentences, table
-from propcal.errors import InputError
 from propcal.numbers import Limit, capital, known
 from propcal.protect.results import protected, protected_sites
 from propcal.protect.rule import Rule
@@ -55,19 +54,12 @@ def report(
     return audit_document(shown, around)
 
 
-def _wrong(argument: str, expected: str, given: object) -> InputError:
-    return InputError(f"{argument} must be {expected}; got {type(given).__name__}", argument=argument)
-
-
 def _correction(correction: Any, certificate: Any) -> list[Section]:
     """What a correction does, and what its fit says of its own cells, without their counts."""
+    blocks = [] if correction is None else correction_blocks(correction_of(correction))
     summary = certificate if certificate is not None else getattr(correction, "certificate_", None)
-    fitted = getattr(correction, "correction_", correction)
-    if fitted is not None and not hasattr(fitted, "apply_to_atoms"):
-        raise _wrong("correction", "a Correction, or a fitted PMCBoost or MCBoost", fitted)
     if summary is not None and not isinstance(summary, FitSummary):
-        raise _wrong("certificate", "a FitSummary", summary)
-    blocks = [] if fitted is None else correction_blocks(fitted)
+        raise wrong_type("certificate", "a FitSummary", summary)
     blocks += [] if summary is None else fit_blocks(summary)
     return [Section("correction", "The correction", blocks, "Correction", At.PAGE)] if blocks else []
 
@@ -80,7 +72,7 @@ def _discovery(found: Any, suppress: int) -> list[Section]:
     from propcal.documents.discovery import discovery_section
 
     if not isinstance(found, Discovery):
-        raise _wrong("discovery", "what propcal.discover returns", found)
+        raise wrong_type("discovery", "what propcal.discover returns", found)
     return [discovery_section(found, suppress)]
 
 

@@ -51,61 +51,61 @@ MEANING = {
 }
 
 
-def sites_document(found: Sites, title: str | None = None) -> Document:
+def sites_document(sites: Sites, title: str | None = None) -> Document:
     """The document of a comparison of sites."""
-    names = found.identity
+    names = sites.identity
     return Document(
         brand="Comparison of sites",
-        title=title or names.title or names.score or f"Risk score at {len(found.sites)} sites",
+        title=title or names.title or names.score or f"Risk score at {len(sites.sites)} sites",
         about=named_texts(Score=names.score, Outcome=names.outcome, Source=names.source, Period=names.period),
         blocks=[
-            _verdict(found, SUBGROUPS),
-            Section("next", "What to do next", [_next_steps(found)], places=At.PAGE),
-            Section("sites", "Measures of each site", _measures(found)),
+            _verdict(sites, SUBGROUPS),
+            Section("next", "What to do next", [_next_steps(sites)], places=At.PAGE),
+            Section("sites", "Measures of each site", _measures(sites)),
         ],
     )
 
 
-def sites_section(found: Sites) -> Section:
+def sites_section(sites: Sites) -> Section:
     """Sites as a part of the report of an audit."""
-    return Section("sites", "Sites", [_verdict(found), *_measures(found)], link="Sites", places=At.PAGE)
+    return Section("sites", "Sites", [_verdict(sites), *_measures(sites)], link="Sites", places=At.PAGE)
 
 
-def _verdict(found: Sites, untested: str = "") -> Verdict:
+def _verdict(sites: Sites, untested: str = "") -> Verdict:
     """Without a tick: that sites do not differ does not show that the score is right at any of them."""
-    nothing = found.conclusion == NONE_FOUND
-    tone = HEADLINES[NOT_ENOUGH if nothing else found.conclusion].tone
-    sentences = [*found.sentences, *([untested] if untested and nothing else [])]
-    return Verdict(tone, found.headline, sentences, subject="Sites", explanation=DEFINITION)
+    nothing = sites.conclusion == NONE_FOUND
+    tone = HEADLINES[NOT_ENOUGH if nothing else sites.conclusion].tone
+    sentences = [*sites.sentences, *([untested] if untested and nothing else [])]
+    return Verdict(tone, sites.headline, sentences, subject="Sites", explanation=DEFINITION)
 
 
-def _next_steps(found: Sites) -> Items:
-    return Items("", sentences("sites", "next_steps", found))
+def _next_steps(sites: Sites) -> Items:
+    return Items("", sentences("sites", "next_steps", sites))
 
 
-def _measures(found: Sites) -> list[Block]:
+def _measures(sites: Sites) -> list[Block]:
     shown = [
         name
         for name in SCALES
-        if name != "intercept" and np.isfinite(without_limits(found.sites[name])).any()
+        if name != "intercept" and np.isfinite(without_limits(sites.sites[name])).any()
     ]
-    pictures: list[Block] = [*(_forest(found, name) for name in shown), *_funnel(found)]
+    pictures: list[Block] = [*(_forest(sites, name) for name in shown), *_funnel(sites)]
     pairs = [Beside(pictures[i : i + 2], even=True) for i in range(0, len(pictures), 2)]
-    return [*pairs, _table(found), *_summary(found), *_travel(found), Items("Notes", found.notes)]
+    return [*pairs, _table(sites), *_summary(sites), *_travel(sites), Items("Notes", sites.notes)]
 
 
-def _table(found: Sites) -> Table:
-    n = int(found.small.sum())
+def _table(sites: Sites) -> Table:
+    n = int(sites.small.sum())
     together = f"{n:,} small sites together" if n > 1 else "1 small site"
     rows = [
-        dict.fromkeys(found.sites.columns, np.nan)
+        dict.fromkeys(sites.sites.columns, np.nan)
         | dict(row)
         | {"site": "All sites together" if name == ALL_SITES else together, "finding": ""}
-        for name, row in found.pooled.iterrows()
+        for name, row in sites.pooled.iterrows()
     ]
-    tested = CHANCE if found.conclusion != NOT_ENOUGH else NOT_ENOUGH
-    rows[0]["finding"] = next((c.direction for c in found.claims if c.kind == "overall"), tested)
-    rows += row_dicts(found.sites[~found.small])
+    tested = CHANCE if sites.conclusion != NOT_ENOUGH else NOT_ENOUGH
+    rows[0]["finding"] = next((c.direction for c in sites.claims if c.kind == "overall"), tested)
+    rows += row_dicts(sites.sites[~sites.small])
     unadjusted = [row for row in rows if row["finding"] == CHANCE and _excludes_one(row)]
     for row in unadjusted:
         row["finding"] = f"{CHANCE} +"
@@ -113,8 +113,8 @@ def _table(found: Sites) -> Table:
     for name in [*SCALES][1:]:
         heading, digits = SCALES[name].name.removeprefix("Calibration "), SCALES[name].digits
         measures += estimate_columns(name, heading, digits, places=At.PAGE)
-    names = found.identity
-    small = names.worded(TOO_SMALL) if found.small.any() else ""
+    names = sites.identity
+    small = names.worded(TOO_SMALL) if sites.small.any() else ""
     texts = {"unit": names.unit, "unadjusted": unadjusted, "small": small}
     return table("each-site", rows, measures=measures, **texts)
 
@@ -123,23 +123,23 @@ def _excludes_one(row: Any) -> bool:
     return excludes_one(row[f"{RATIO}_low"], row[f"{RATIO}_high"])
 
 
-def _summary(found: Sites) -> list[Block]:
-    rows = row_dicts(found.summary.rename_axis("measure").reset_index())
+def _summary(sites: Sites) -> list[Block]:
+    rows = row_dicts(sites.summary.rename_axis("measure").reset_index())
     for row in rows:
         row |= {"name": SCALES[row["measure"]].name, "digits": SCALES[row["measure"]].digits}
         row["tau2"] = f"{row['tau2']:.4f}"
     return [table("summary", rows)] if rows else []
 
 
-def _forest(found: Sites, name: str) -> Forest:
+def _forest(sites: Sites, name: str) -> Forest:
     scale, rows = SCALES[name], []
-    for row in row_dicts(found.sites[~found.small]):
+    for row in row_dicts(sites.sites[~sites.small]):
         wrong = name == RATIO and row["finding"] in (TOO_HIGH, TOO_LOW)
         look = LOOKS[row["finding"]] if wrong else "noise"
         rows.append(_forest_row(row["site"], _estimate(row, name), scale.digits, look))
     description = f"{scale.name} of each site with its 95 % confidence interval"
-    if name in found.summary.index:
-        mean, low, high, *new = found.summary.loc[name, ["mean", "low", "high", *PREDICTION]]
+    if name in sites.summary.index:
+        mean, low, high, *new = sites.summary.loc[name, ["mean", "low", "high", *PREDICTION]]
         rows = [_forest_row("Mean over sites (95 % CI)", [mean, low, high], scale.digits), *rows]
         rows.append(_forest_row("New site (95 % prediction)", [np.nan, *new], scale.digits))
         description += ", the mean over sites, and the interval in which 95 % of new sites are expected"
@@ -166,15 +166,15 @@ def _forest_axis(rows: Sequence[ForestRow], scale: Any) -> Axis:
     return axis_around([*ends, scale.right], scale.name)
 
 
-def _funnel(found: Sites) -> list[Block]:
+def _funnel(sites: Sites) -> list[Block]:
     """Log O/E of each site against its standard error, with the lines between which 95 % lie by chance."""
-    table = found.sites[~found.small]
+    table = sites.sites[~sites.small]
     value = np.array(without_limits(table[RATIO]))
     error = table[f"{RATIO}_error"].to_numpy(dtype=np.float64)
     there = np.isfinite(value) & np.isfinite(error) & (value > 0)
-    if there.sum() < 3 or RATIO not in found.summary.index:
+    if there.sum() < 3 or RATIO not in sites.summary.index:
         return []
-    mean, most = float(found.summary["mean"].to_dict()[RATIO]), float(error[there].max()) * 1.1
+    mean, most = float(sites.summary["mean"].to_dict()[RATIO]), float(error[there].max()) * 1.1
     reach = np.exp(max(1.96 * most, float(np.abs(np.log(value[there] / mean)).max()) * 1.1))
     x = round_axis("O/E ratio", mean / reach, mean * reach, log=True)
     y = round_axis("standard error (log O/E)", most, 0.0, most=4)
@@ -188,10 +188,10 @@ def _funnel(found: Sites) -> list[Block]:
     return [Plot("funnel", heading, description, x, y, marks, 500, 256)]
 
 
-def _travel(found: Sites) -> list[Block]:
-    if found.travel is None:
+def _travel(sites: Sites) -> list[Block]:
+    if sites.travel is None:
         return []
-    rows = [row | {"finding": finding_text(row)} for row in row_dicts(found.travel.table)]
+    rows = [row | {"finding": finding_text(row)} for row in row_dicts(sites.travel.table)]
     blocks: list[Block] = [table("travel", rows)]
     bars = []
     for row in rows:
@@ -205,19 +205,19 @@ def _travel(found: Sites) -> list[Block]:
     return [Forest("forest-travel", heading, description, axis, bars), *blocks]
 
 
-def _ratio_summary(found: Sites) -> Any:
+def _ratio_summary(sites: Sites) -> Any:
     """O/E ratios over all sites, if they were summarised."""
-    return None if RATIO not in found.summary.index else found.summary.loc[RATIO].to_dict()
+    return None if RATIO not in sites.summary.index else sites.summary.loc[RATIO].to_dict()
 
 
-def headline(found: Sites) -> str:
+def headline(sites: Sites) -> str:
     """The verdict in a few words."""
-    return sentence("sites", "headline", found, _ratio_summary(found))
+    return sentence("sites", "headline", sites, _ratio_summary(sites))
 
 
-def site_sentences(found: Sites) -> tuple[str, ...]:
+def site_sentences(sites: Sites) -> tuple[str, ...]:
     """What was found, in words, from claims; numbers may be limits."""
-    return tuple(sentences("sites", "sentences", found, found.pooled.loc[ALL_SITES], _ratio_summary(found)))
+    return tuple(sentences("sites", "sentences", sites, sites.pooled.loc[ALL_SITES], _ratio_summary(sites)))
 
 
 def finding_text(row: Any) -> str:
@@ -229,9 +229,9 @@ def finding_text(row: Any) -> str:
     return "; ".join(part for part in parts if part) or alone
 
 
-def travel_sentence(found: Travel) -> str:
+def travel_sentence(travel: Travel) -> str:
     """Whether a correction transfers, in words."""
-    table = found.table
+    table = travel.table
     n, none = int((table["finding"] != UNTESTED).sum()), int((table["finding"] == NONE).sum())
     others = "site" if len(table) == 2 else "sites"
     if none == n:
@@ -243,4 +243,4 @@ def travel_sentence(found: Travel) -> str:
     }
     off = {side: rows for side, rows in off.items() if rows}
     moved = int(nearer.sum()), row_dicts(table[further]), row_dicts(table[worse]), off, row_dicts(table[same])
-    return sentence("sites", "travel", found.pooled, n, others, *moved)
+    return sentence("sites", "travel", travel.pooled, n, others, *moved)

@@ -232,7 +232,7 @@ def course_of(
 
     from propcal.documents.audit_sentences import alike_notes
 
-    alarms = ExplainedAlarms(raised, atoms, groups, bins, left_of).told() if raised else ()
+    alarms = ExplainedAlarms(raised, atoms, groups, bins, left_of).in_order() if raised else ()
     periods, people = _periods(sums, labels), int(sums.people[:, 0].sum())
     alike = alike_notes(float(sums.positives[:, 0].sum()), people)
     more = {"reference": list(reference), "periods": list(sums.periods), "alarm": ALARM}

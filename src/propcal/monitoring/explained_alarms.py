@@ -71,7 +71,7 @@ class ExplainedAlarms:
         self.corrected = cache(_Errors(atoms, bins, parts).corrected)
         self.known: dict[tuple[str, ...], Left] = {}
 
-    def told(self) -> tuple[Alarm, ...]:
+    def in_order(self) -> tuple[Alarm, ...]:
         """The alarms of groups to name, then others, which say in `explained_by` whose errors explain them.
 
         Within each part, the order is that of a group's first alarm.

@@ -22,7 +22,7 @@ from propcal.core.atoms import Atoms
 from propcal.core.grid import BoolArray
 from propcal.core.groups.groups import Groups
 from propcal.core.reduction import without_keys
-from propcal.errors import InputError
+from propcal.errors import refused
 from propcal.identity import Identity
 
 if TYPE_CHECKING:
@@ -95,9 +95,7 @@ def would_recalibrating_help(
         recent = sorted(periods)[-USUAL:]
     n = max(len(recent) // 4, 1) if held_out is None else held_out
     if not 1 <= n < len(recent):
-        raise InputError(
-            f"{len(recent)} periods are too few to fit on some and judge on {n} others", argument="held_out"
-        )
+        raise refused("few periods", periods=len(recent), others=n)
     fitted, judged = recent[:-n], recent[-n:]
     past, later = ([periods[name] for name in names] for names in (fitted, judged))
     settings, names = {"gamma": gamma, "groups": groups}, identity or Identity(unit="people")

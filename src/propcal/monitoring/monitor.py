@@ -19,7 +19,7 @@ from propcal.data.files.dated_people import DatedAtoms, Dating, dated_atoms
 from propcal.data.files.file_source import are_paths, source_of
 from propcal.data.levels import warn_of_new_spellings
 from propcal.data.periods import days, span_of
-from propcal.errors import Argument, InputError
+from propcal.errors import Argument, InputError, refused
 from propcal.identity import Identity
 from propcal.monitoring.course import Course, course_of
 from propcal.monitoring.held_out import Recalibration, would_recalibrating_help
@@ -236,11 +236,7 @@ class Monitor(MonitorSettings):
         atoms, reference = self._atoms(), self.reference
         known = [period for period in reference if period in self.records]
         if reference and not known:
-            raise InputError(
-                f"the baseline {self.baseline} has nobody",
-                argument="baseline",
-                next_step="Add its people first, or choose another one",
-            )
+            raise refused("empty baseline", baseline=self.baseline)
         from propcal import __version__
 
         about = {name: value for name, value in self.settings.items() if name != "groups"}

@@ -38,28 +38,29 @@ def protected_audit(audit: Audit, fewest: int | None) -> Audit:
 
 def protected_audits(audits: Sequence[Audit], fewest: int | None) -> list[Audit]:
     """Audits of different scores of the same people: what is withheld in one is withheld in all of them."""
-    rule, found = Rule.asked(fewest), [audit._source for audit in audits if audit._source is not None]
-    if rule is None or len(found) < len(audits):
+    rule, findings = Rule.asked(fewest), [audit._source for audit in audits if audit._source is not None]
+    if rule is None or len(findings) < len(audits):
         return [*audits]
-    if are_shared(found[0].shared, rule.fewest):  # they were protected before
+    if are_shared(findings[0].shared, rule.fewest):  # they were protected before
         return [*audits]
-    sets, groups = Sets(), found[0].counts.groups
-    totals = sets.add(found[0].counts.totals)
-    whole = [totals[[groups.index(group) for group in one.counts.groups]] for one in found]  # in their order
+    sets, groups = Sets(), findings[0].counts.groups
+    totals = sets.add(findings[0].counts.totals)
+    # groups in the order of each audit
+    whole = [totals[[groups.index(group) for group in one.counts.groups]] for one in findings]
     places = [
-        np.concatenate([own, sets.add_ranges(one.counts, own)], axis=1) for own, one in zip(whole, found)
+        np.concatenate([own, sets.add_ranges(one.counts, own)], axis=1) for own, one in zip(whole, findings)
     ]
     shown = sets.shown(rule)
-    return [_ProtectedAudit(*each, shown).audit() for each in zip(audits, found, places)]
+    return [_ProtectedAudit(*each, shown).audit() for each in zip(audits, findings, places)]
 
 
 class _ProtectedAudit:
     """The counts of an audit as they are shown, and everything that follows from them."""
 
-    def __init__(self, audit: Audit, found: Findings, places: IntArray, shown: ShownCounts) -> None:
+    def __init__(self, audit: Audit, findings: Findings, places: IntArray, shown: ShownCounts) -> None:
         """`places` are those of each group, of its risk ranges, and of its people above each edge."""
-        self.exact, self.found, self.rule, self.counts = audit, found, shown.rule, found.counts
-        self.n, n_ranges = len(places), len(found.counts.bins)
+        self.exact, self.findings, self.rule, self.counts = audit, findings, shown.rule, findings.counts
+        self.n, n_ranges = len(places), len(findings.counts.bins)
         # thresholds near edges that are hidden are not told
         self.hidden_edges = np.isnan(shown.people[places[:, 1 + n_ranges :]])
         headcount = Headcount.joined([self.counts.totals, self.counts.ranges])
@@ -89,13 +90,12 @@ class _ProtectedAudit:
         """The audit with everything replaced that counts give away."""
         from propcal.documents.audit_sentences import notes_of
 
-        exact, found = self.exact, self.found
+        exact, findings = self.exact, replace(self.findings, people=self._people())
         groups, categories = self._groups(), self._categories()
         debiased = exact.debiased.apply(
             lambda column: printed(column, 4 if str(column.name).startswith("mean") else 3)
         )
-        found = replace(found, people=self._people())
-        notes = notes_of(found, exact.identity, exact.groups)
+        notes = notes_of(findings, exact.identity, exact.groups)
         return replace(
             exact,
             verdict=self._verdict(groups, categories),
@@ -107,7 +107,7 @@ class _ProtectedAudit:
             net_benefit=self._net_benefit(),
             distribution=self._distribution(),
             notes=(*notes, protection_note(self.rule, exact.identity.unit)),
-            settings={**settings_of(found), "fingerprint": None},
+            settings={**settings_of(findings), "fingerprint": None},
             smallest_alpha=None,
             bin_free=self._bin_free(),
             _source=None,
@@ -152,7 +152,7 @@ class _ProtectedAudit:
 
     def _categories(self) -> pd.DataFrame:
         """The table of cells: numbers by the code of the audit, findings are the audit's."""
-        exact, shown, places = self.exact.categories, self.shown, self._places[self.found.table.people > 0]
+        exact, shown, places = self.exact.categories, self.shown, self._places[self.findings.table.people > 0]
         cells = categories_frame(self._cells, self.exact.identity.unit)
         low, high = (cells[end].to_numpy().round(CURVE_DIGITS) for end in ("low", "high"))
         finding = exact["finding"].to_numpy()
@@ -175,7 +175,7 @@ class _ProtectedAudit:
     def _places(self) -> Any:
         """Where the cells of the audit's table are among all sets."""
         place = {group: g for g, group in enumerate(self.counts.groups)}
-        rows = np.array([place[group] for group in self.found.table.collection.groups], dtype=np.int64)
+        rows = np.array([place[group] for group in self.findings.table.collection.groups], dtype=np.int64)
         n_ranges = len(self.counts.bins)
         return self.n + rows[:, None] * n_ranges + np.arange(n_ranges)
 
@@ -185,17 +185,17 @@ class _ProtectedAudit:
 
         Moved counts make a cell worth fewer independent people.
         """
-        found, places, shown = self.found, self._places, self.shown
+        exact, places, shown = self.findings, self._places, self.shown
         known, mean = shown.known[places], shown.mean[places]
         people, events = (np.where(known, each[places], np.nan) for each in (shown.people, shown.events))
         with np.errstate(invalid="ignore", divide="ignore"):
             rate = events / people
-            effect = np.maximum(np.round(found.table.people / found.noise.effective, 1), 0.1)
+            effect = np.maximum(np.round(exact.table.people / exact.noise.effective, 1), 0.1)
             added = VARIANCE * (1 + rate**2) / people + shown.mean_variance[places] * people
             effective = people / (effect + added / (rate * (1 - rate)))
         sums = {"weight": people, "positives": events, "score_sum": mean * people, "gap": rate - mean}
-        noise = replace(found.noise, effective=effective, rates=found.noise.rates[:0])
-        return replace(found, table=replace(found.table, **sums), noise=noise)
+        noise = replace(exact.noise, effective=effective, rates=exact.noise.rates[:0])
+        return replace(exact, table=replace(exact.table, **sums), noise=noise)
 
     def _losses(self) -> pd.DataFrame:
         """The losses of the audit, each from the shown counts of its cells; no number if these are hidden.
@@ -203,18 +203,18 @@ class _ProtectedAudit:
         What chance would show is the audit's, and so is the cell that is named. An interval is over all
         cells; without the hidden ones it has no upper end.
         """
-        exact, cells, rho = self.exact.losses, self._cells, self.found.rule.rho
-        known = np.isfinite(cells.table.gap) & (self.found.table.people > 0)
+        exact, cells, rho = self.exact.losses, self._cells, self.findings.rule.rho
+        known = np.isfinite(cells.table.gap) & (self.findings.table.people > 0)
         table = replace(cells.table, eligible=cells.table.eligible & known)
         value = np.full(len(LOSSES), np.nan)
-        for name, places in loss_places(self.found.table, rho).items():
+        for name, places in loss_places(self.findings.table, rho).items():
             chosen = np.zeros(known.shape, dtype=np.bool_)
             chosen.flat[list(places)] = True
             if places and known[chosen].all():
                 i = LOSSES.index(name)
                 value[i] = loss_values(table.outcome_rate, table.mean_score, chosen, rho)[i]
         low, high = losses(table, cells.noise, rho)[["low", "high"]].to_numpy().T
-        some_hidden = (self.found.table.eligible & ~known).any()
+        some_hidden = (self.findings.table.eligible & ~known).any()
         ends = {"low": low, "high": np.where(some_hidden, np.nan, high)}
         shown = {name: np.where(np.isnan(value), np.nan, end) for name, end in ends.items()}
         return exact.assign(value=value, **shown).round(P_DIGITS)
@@ -262,7 +262,7 @@ class _ProtectedAudit:
     def _distribution(self) -> pd.DataFrame:
         """Histograms in the risk ranges of the audit."""
         edges, n = from_grid(self.counts.bins.edges), len(self.counts.bins)
-        told = self.shown.told[:, self.n :].reshape(2, -1, n)
+        told = self.shown.printable[:, self.n :].reshape(2, -1, n)
         ends = {"score_from": edges[:-1], "score_to": edges[1:]}
         found = {
             self.names[g]: ends | {"people": told[0, g], "positives": told[1, g]} for g in self._measured
@@ -276,11 +276,11 @@ class _ProtectedAudit:
         if exact is None or exact.table.empty:
             return exact
         table = exact.table[self._of_many(exact.table["group"])].round(CURVE_DIGITS)
-        return bin_free_summary(table if len(table) else None, self.exact.labels, self.found.untested)
+        return bin_free_summary(table if len(table) else None, self.exact.labels, self.findings.untested)
 
     def _people(self) -> AuditedPeople:
         """Totals for notes and settings."""
-        who = self.found.people
+        who = self.findings.people
         missing, ends = (
             ShownCounts.of(Headcount.joined([some]), self.rule)
             for some in (self.counts.missing, self.counts.at_ends)
@@ -311,15 +311,13 @@ class _ProtectedAudit:
                 tests[name] = pd.Series(shown, dtype=object, index=tests.index)
         claims = labelled_claims(exact.verdict.errors, groups, categories)
         claims = tuple(self._shown_claim(claim, true) for claim, true in zip(claims, exact.verdict.errors))
-        return verdict_of(self.found, exact.identity, claims, groups, tests, exact.verdict.conclusion)
+        return verdict_of(self.findings, exact.identity, claims, groups, tests, exact.verdict.conclusion)
 
     def _shown_claim(self, claim: Claim, exact: Claim) -> Claim:
         """A claim with the digits that are printed; the O/E ratio of all others follows from shown counts."""
         numbers: dict[str, Any] = {"given": round(float(claim.given), RATIO_DIGITS)}
         if exact.others == exact.others and not exact.others_are:
-            ends = (exact.others, exact.others_low, exact.others_high)
-            others = self.shown.ratio_of_others(self.names.index(claim.who), ends)
-            numbers |= zip(("others", "others_low", "others_high"), others)
+            numbers |= self.shown.others_at(self.names.index(claim.who), exact)
         of_group = claim.who in self.names and claim.kind != "shape"
         many = not of_group or (
             self.large[self.names.index(claim.who)] and not isinstance(claim.events, Limit)

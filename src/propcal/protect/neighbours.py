@@ -26,8 +26,8 @@ Sums = Sequence[tuple[int, Sequence[int]]]  # a set, and sets without common peo
 
 
 @dataclass(frozen=True, eq=False)
-class Told:
-    """What is told of sets of people in a row.
+class Disclosed:
+    """What is disclosed of sets of people in a row.
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ class Told:
 
 
 def withheld_neighbours(
-    told: Told, count: FloatArray, sums: Sums, cheap: Sequence[Sequence[int]] = ()
+    disclosed: Disclosed, count: FloatArray, sums: Sums, cheap: Sequence[Sequence[int]] = ()
 ) -> BoolArray:
     """Which sets are withheld beside small ones; `count` has their exact events, others and people.
 
@@ -80,14 +80,14 @@ def withheld_neighbours(
     rest, net = Net.of(sums).with_rests(count)
     exact = np.concatenate([count, rest], axis=1)
     size, n_rests = exact.shape[1], rest.shape[1]
-    small = (exact[:2] < told.rule.fewest) & (exact[PEOPLE] > 0)
-    small[:, :n] &= told.small
+    small = (exact[:2] < disclosed.rule.fewest) & (exact[PEOPLE] > 0)
+    small[:, :n] &= disclosed.small
     withheld, can_be = np.zeros((2, size), dtype=np.bool_)
     if not small.any():
         return withheld[:n]
     hidden, owner, net = np.flatnonzero(small), np.tile(np.arange(size), 3), net.of_counts(size)
-    can_be[1:n] = told.people[1:] > 0
-    shown, unknown = (told.bounds(some[:n], n_rests) for some in (withheld, can_be))
+    can_be[1:n] = disclosed.people[1:] > 0
+    shown, unknown = (disclosed.bounds(some[:n], n_rests) for some in (withheld, can_be))
     dear = np.isin(np.arange(size), [total for total, _ in sums]).astype(np.int64)
     for tier, some in enumerate(cheap):
         dear[list(some)] = tier - len(cheap)

@@ -157,25 +157,25 @@ def _differences(comparison: Comparison, audits: Mapping[str, Audit]) -> pd.Data
 GAPS = [f"{name}{end}" for name in ("before", "after", "reading") for end in ENDS]
 
 
-def protected_discovery(found: Discovery, fewest: int | None) -> Discovery:
+def protected_discovery(discovery: Discovery, fewest: int | None) -> Discovery:
     """A discovery with protected counts; 0 or None protects nothing.
 
     Sets of people are everybody, each group found and each protected group.
     """
     rule = Rule.asked(fewest)
-    if rule is None or not found._source:
-        return found
-    counted, sets = [*found._source, *(found.protection._source if found.protection else ())], Sets()
+    if rule is None or not discovery._source:
+        return discovery
+    protection, sets = discovery.protection, Sets()
+    counted = [*discovery._source, *(protection._source if protection else ())]
     for people, scores in counted:
         sets.add(people, [scores])
     sets.add_sums([0] * (len(counted) - 1), [range(1, len(counted))])
     shown = sets.shown(rule)
     overall = {
-        "found": found.overall["found"],
-        "p_value": shown_p(found.overall["p_value"], shown.large[0]),
+        "found": discovery.overall["found"],
+        "p_value": shown_p(discovery.overall["p_value"], shown.large[0]),
         **shown.numbers_at(0),
     }
-    protection = found.protection
     if protection is not None:
         rows = protection.table.to_dict("records")
         places = range(len(counted) - len(rows), len(counted))
@@ -183,10 +183,10 @@ def protected_discovery(found: Discovery, fewest: int | None) -> Discovery:
         table = pd.DataFrame(repairs, columns=protection.table.columns)
         protection = replace(protection, table=table, _source=())
     return replace(
-        found,
-        found=tuple(_group(shown, 1 + i, group) for i, group in enumerate(found.found)),
+        discovery,
+        found=tuple(_group(shown, 1 + i, group) for i, group in enumerate(discovery.found)),
         overall=overall,
-        settings={**found.settings, "people": shown.people_at(0)},
+        settings={**discovery.settings, "people": shown.people_at(0)},
         protection=protection,
         _source=(),
     )
@@ -229,34 +229,34 @@ def _repair(shown: ShownCounts, i: int, row: dict[Any, Any]) -> dict[Any, Any]:
 OTHER_DIGITS = {"tau2": 4, "i2": 2}  # of the summary
 
 
-def protected_sites(found: Sites, fewest: int | None) -> Sites:
+def protected_sites(sites: Sites, fewest: int | None) -> Sites:
     """A comparison of sites with protected counts; 0 or None protects nothing."""
     rule = Rule.asked(fewest)
-    if rule is None or found._parts is None:
-        return found
-    if all(are_shared(atoms, rule.fewest) for atoms in found._parts.values()):  # they were protected before
-        return found
-    parts = list(found._parts.values())
-    n, few, n_pooled = len(parts), np.flatnonzero(found.small).tolist(), len(found.pooled)
+    if rule is None or sites._parts is None:
+        return sites
+    if all(are_shared(atoms, rule.fewest) for atoms in sites._parts.values()):  # they were protected before
+        return sites
+    parts = list(sites._parts.values())
+    n, few, n_pooled = len(parts), np.flatnonzero(sites.small).tolist(), len(sites.pooled)
     together = [joined([parts[i] for i in some]) for some in (range(n), few)[:n_pooled]]
     sets = Sets()
     for atoms in (together[0], *parts, *together[1:]):
         sets.add(Headcount.of(atoms, everybody), score_values(atoms, everybody(atoms.patterns)))
     sets.sums += [(0, range(1, n + 1)), (n + 1, [1 + i for i in few])][:n_pooled]
     shown = sets.shown(rule)
-    table = shown_table(found.sites, shown, range(1, 1 + n))
-    rows = [shown_table(found.pooled.iloc[[i]], shown, [i * (n + 1)]) for i in range(n_pooled)]
-    pooled = pd.concat(rows).set_axis(found.pooled.index)
+    table = shown_table(sites.sites, shown, range(1, 1 + n))
+    rows = [shown_table(sites.pooled.iloc[[i]], shown, [i * (n + 1)]) for i in range(n_pooled)]
+    pooled = pd.concat(rows).set_axis(sites.pooled.index)
     sets_of = {EVERYBODY: (0, pooled.iloc[0])}
     sets_of |= {row["site"]: (i, row) for i, (_, row) in enumerate(table.iterrows(), 1)}
     return replace(
-        found,
-        claims=tuple(_claim(claim, shown, *sets_of.get(claim.who, (0, None))) for claim in found.claims),
+        sites,
+        claims=tuple(_claim(claim, shown, *sets_of.get(claim.who, (0, None))) for claim in sites.claims),
         pooled=pooled,
         sites=table,
-        summary=_summary(found.summary),
-        travel=_travel(found.travel, table, rule),
-        notes=(*found.notes, protection_note(rule, found.identity.unit)),
+        summary=_summary(sites.summary),
+        travel=_travel(sites.travel, table, rule),
+        notes=(*sites.notes, protection_note(rule, sites.identity.unit)),
         _parts=None,
     )
 
@@ -271,9 +271,7 @@ def _claim(claim: Claim, shown: ShownCounts, place: int, row: Any) -> Claim:
     if claim.kind == "shape":
         estimate = printed((claim.estimate, claim.low, claim.high), RATIO_DIGITS)
     numbers |= zip(("estimate", "low", "high"), estimate)
-    others = shown.ratio_of_others(place, (claim.others, claim.others_low, claim.others_high))
-    numbers |= zip(("others", "others_low", "others_high"), others)
-    return replace(claim, **numbers)
+    return replace(claim, **numbers, **shown.others_at(place, claim))
 
 
 def _summary(exact: pd.DataFrame) -> pd.DataFrame:
@@ -288,22 +286,22 @@ def _summary(exact: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame.from_dict(rows, orient="index")
 
 
-def _travel(found: Travel | None, sites: pd.DataFrame, rule: Rule) -> Travel | None:
+def _travel(travel: Travel | None, table_of_sites: pd.DataFrame, rule: Rule) -> Travel | None:
     """How corrections travel, with protected counts; findings are those of the comparison.
 
     What a site was before is what the table of sites says of it.
     """
-    if found is None:
+    if travel is None:
         return None
-    comparisons = {name: protected_comparison(one, rule.fewest) for name, one in found.comparisons.items()}
+    comparisons = {name: protected_comparison(one, rule.fewest) for name, one in travel.comparisons.items()}
     rows = [{"site": name, **site_change(one)} for name, one in comparisons.items()]
     table = pd.DataFrame(rows)
     for name in ("finding", "moved", "level"):
-        table[name] = found.table[name].to_numpy()
+        table[name] = travel.table[name].to_numpy()
     for end in ENDS:
-        table[f"observed_expected_before{end}"] = sites[f"observed_expected{end}"].to_numpy()
-    table["people"] = sites["people"].to_numpy()
+        table[f"observed_expected_before{end}"] = table_of_sites[f"observed_expected{end}"].to_numpy()
+    table["people"] = table_of_sites["people"].to_numpy()
     for name in ("people", "observed_expected_after"):
         values = [row[name] for row in rows]
         table[name] = pd.Series([np.nan if isinstance(x, Limit) else x for x in values], dtype=object)
-    return Travel(table, Estimate(*printed(found.pooled, RATIO_DIGITS)), comparisons)
+    return Travel(table, Estimate(*printed(travel.pooled, RATIO_DIGITS)), comparisons)

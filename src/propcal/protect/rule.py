@@ -17,7 +17,7 @@ import numpy as np
 
 from propcal.auditing.headcount import ScoreValues
 from propcal.core.grid import BoolArray, FloatArray, check_number, mix
-from propcal.errors import InputError
+from propcal.errors import refused
 from propcal.numbers import SMALLEST_P, About, Limit, known
 
 LEAST = 5  # a lower threshold protects nobody
@@ -42,11 +42,7 @@ class Rule:
     def __post_init__(self) -> None:
         check_number("suppress", self.fewest, at_least=0, at_most=1_000_000, whole=True)
         if 0 < self.fewest < LEAST:
-            raise InputError(
-                f"suppress must be 0, or at least {LEAST}; got {self.fewest}",
-                argument="suppress",
-                next_step="a lower threshold protects nobody",
-            )
+            raise refused("threshold protects nobody", least=LEAST, fewest=self.fewest)
 
     @classmethod
     def asked(cls, fewest: int | None) -> Rule | None:

@@ -33,7 +33,7 @@ from propcal.core.reduction import (
     sums_of_counts,
     with_attributes,
 )
-from propcal.errors import InputError
+from propcal.errors import refused
 
 EDGES = uniform(10)  # cells are kept within these ranges of scores, where they are large enough
 CUT_OFF = 12  # with more different scores, nearly all of one person, scores are continuous and were cut off
@@ -104,9 +104,7 @@ def share_atoms(atoms: Atoms, fewest: int = FEWEST) -> tuple[Atoms, dict[str, li
     check_number("fewest", fewest, at_least=2, at_most=1_000_000, whole=True)
     if not atoms.frequencies or atoms.soft:
         what = "outcomes are soft labels" if atoms.frequencies else "there are survey weights"
-        raise InputError(
-            f"atoms cannot be shared safely if {what}: single people could be told from the sums"
-        )
+        raise refused("atoms not shared safely", what=what)
     own = [a for a in atoms.patterns.attributes if a not in (PERIOD, SHARE) and not a.startswith(BESIDE)]
     people, folded = _folded(with_attributes(atoms, own), fewest)
     cells = _cells(people, fewest)
@@ -127,11 +125,7 @@ def _folded(atoms: Atoms, least: int) -> tuple[_People, dict[str, list[str]]]:
         pattern = int(small[np.lexsort((small, number[small]))[0]])
         choice = _cheapest(people.atoms, pattern)
         if choice is None:
-            raise InputError(
-                f"there are too few people{_at_site(people.atoms, pattern)} to share anything: fewer than "
-                f"{least} with the outcome, or without it",
-                argument="atoms",
-            )
+            raise refused("too few to share", at_site=_at_site(people.atoms, pattern), least=least)
         name, levels = choice
         folded.setdefault(name, []).extend(
             str(x) if x is not None else "missing" for x in levels if x != OTHER

@@ -31,7 +31,7 @@ from propcal.core.grid import UNIT, BoolArray, IntArray
 from propcal.core.groups.collection import Group, membership
 from propcal.core.patterns import CLUSTER, Level, Patterns, patterns_of, sort_levels
 from propcal.core.reduction import fewer_attributes
-from propcal.errors import InputError
+from propcal.errors import refused
 
 if TYPE_CHECKING:
     from propcal.core.correction.correction import Correction
@@ -98,19 +98,9 @@ def shared(correction: Correction) -> Correction:
         return correction
     sharing = correction.sharing
     if correction.points is not None:
-        raise InputError(
-            "share: points rest on all features of the same people at once, so that nobody can say how many "
-            "people decided each number",
-            argument="share",
-            next_step="Fit without features to share the correction",
-        )
+        raise refused("share points")
     if sharing is None:
-        raise InputError(
-            "share: this correction was read from a file, which does not record how many people each number "
-            "comes from, so it cannot be prepared for sharing",
-            argument="share",
-            next_step="Fit it again, and save it with share=True (propcal fit --share)",
-        )
+        raise refused("share from a file")
     groups = tuple(group for group, kept in zip(correction.groups, sharing.groups) if kept)
     start = _rounded_start(correction.start, sharing.start_bits)
     about = {name: value for name, value in correction.about.items() if name != "fingerprint"}

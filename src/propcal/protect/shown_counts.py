@@ -12,13 +12,14 @@ import numpy as np
 import pandas as pd
 
 from propcal.auditing.audit_tables import ENDS
+from propcal.auditing.claims import NAN, Claim
 from propcal.auditing.headcount import Counts, Headcount, ScoreValues
 from propcal.auditing.intervals import CONFIDENCE, normal_quantile
 from propcal.auditing.names import MEASURE_NAMES
 from propcal.core.grid import BoolArray, FloatArray, IntArray, from_grid
 from propcal.core.groups.collection import Group
 from propcal.numbers import RATIO_DIGITS, About, Limit, beside_one, excludes_one, printed_rate
-from propcal.protect.neighbours import EVENTS, PEOPLE, Net, Sums, Told, withheld_neighbours
+from propcal.protect.neighbours import EVENTS, PEOPLE, Disclosed, Net, Sums, withheld_neighbours
 from propcal.protect.rule import FEWEST_MEASURED, MOVED, VARIANCE, Rule, moved, shown_p, tells_counts
 
 CURVE_DIGITS, SHARE_DIGITS = 4, 3
@@ -42,7 +43,7 @@ def sums_of_groups(groups: Sequence[Group]) -> list[tuple[int, list[int]]]:
 
 
 @dataclass(frozen=True, eq=False)
-class ShownCounts(Told):
+class ShownCounts(Disclosed):
     """Sets of people as they may be shown, with their mean scores.
 
     Attributes
@@ -84,21 +85,21 @@ class ShownCounts(Told):
         people = np.where(nobody, 0.0, np.where(hidden, np.nan, people))
         events = np.where(nobody, 0.0, np.where(small.any(axis=0), np.nan, events))
         small &= ~nobody
-        told = Told(people, events, small, few, rule)
-        withheld = withheld_neighbours(told, count, sums, cheap)
-        told.people[withheld] = told.events[withheld] = np.nan
-        return cls.part_of(told, slice(None), headcount, values)
+        disclosed = Disclosed(people, events, small, few, rule)
+        withheld = withheld_neighbours(disclosed, count, sums, cheap)
+        disclosed.people[withheld] = disclosed.events[withheld] = np.nan
+        return cls.part_of(disclosed, slice(None), headcount, values)
 
     @classmethod
-    def part_of(cls, told: Told, sets: Any, headcount: Headcount, values: Values) -> ShownCounts:
+    def part_of(cls, disclosed: Disclosed, sets: Any, headcount: Headcount, values: Values) -> ShownCounts:
         """Some of the sets, whose scores may be others."""
-        people, events = told.people[sets], told.events[sets]
+        people, events = disclosed.people[sets], disclosed.events[sets]
         mean, variance = np.where(np.isnan(people), np.nan, headcount.score), np.zeros(len(people))
         for i, own in values:
             if len(own.score) > 1 and tells_counts(own) and np.isfinite(people[i]):
-                mean[i], variance[i] = told.rule.mean_of_few(own, people[i])
-        small, few = told.small[:, sets], told.few[:, sets]
-        return cls(people, events, small, few, told.rule, mean, variance, headcount)
+                mean[i], variance[i] = disclosed.rule.mean_of_few(own, people[i])
+        small, few = disclosed.small[:, sets], disclosed.few[:, sets]
+        return cls(people, events, small, few, disclosed.rule, mean, variance, headcount)
 
     @property
     def large(self) -> BoolArray:
@@ -131,7 +132,7 @@ class ShownCounts(Told):
         return float("nan") if np.isnan(self.events[i]) else About(self.events[i])
 
     @cached_property
-    def told(self) -> Any:
+    def printable(self) -> Any:
         """People, and people with the outcome, of all sets."""
         sets = range(len(self.people))
         return np.array([[at(i) for i in sets] for at in (self.people_at, self.events_at)], dtype=object)
@@ -153,15 +154,17 @@ class ShownCounts(Told):
         found = self.ratios([i], [[x] for x in exact], None if mean is None else [mean])
         return [float(x[0]) for x in found]
 
-    def ratio_of_others(self, i: int, exact: Sequence[float]) -> list[float]:
-        """The O/E ratio, with its interval, of everybody (the first set) who is not in this set."""
+    def others_at(self, i: int, claim: Claim) -> dict[str, float]:
+        """The O/E ratio, with its interval, of everybody (the first set) who is not in the set of a claim."""
+        exact = {f"others{end}": getattr(claim, f"others{end}") for end in ENDS}
         counts = (self.headcount.people[:, 0] - self.headcount.people[:, i])[:, None]
         sums = (self.people, self.events, self.people * self.mean)
         people, events, expected = (of[[0]] - of[[i]] for of in sums)
         if self.rule.small(counts).any() or not expected > 0:
-            return [float("nan")] * len(exact)
+            return dict.fromkeys(exact, NAN)
         shown = (people, events, expected / people, self.mean_variance[[0]])
-        return [float(x[0]) for x in moved_ratios([np.array([x]) for x in exact], counts, shown, moves=2)]
+        ratio = moved_ratios([np.array([x]) for x in exact.values()], counts, shown, moves=2)
+        return {name: float(x[0]) for name, x in zip(exact, ratio)}
 
 
 class Sets:
@@ -229,8 +232,8 @@ def shown_table(
     sets = list(sets)
     large = shown.large[sets] if large is None else large
     columns: dict[str, Any] = {
-        "people": shown.told[0, sets],
-        "positives": shown.told[1, sets],
+        "people": shown.printable[0, sets],
+        "positives": shown.printable[1, sets],
         "share": printed(shown.people[sets] / shown.people[0], SHARE_DIGITS),
         "outcome_rate": [shown.rate_at(i) for i in sets],
         "mean_score": [printed_rate(shown.mean[i]) for i in sets],

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from propcal.core.grid import FloatArray
-from propcal.documents.audit_pictures import FourPictures, GroupPictures
+from propcal.documents.audit_pictures import GroupPictures, PerformancePictures
 from propcal.documents.blocks import Column, Table
 from propcal.documents.charts import Axis, ForestRow, Mark, Plot, ratio_axis
 from propcal.numbers import Limit, known
@@ -69,11 +69,11 @@ def group_lines(group: GroupPictures, plots: Sequence[Plot]) -> dict[str, str]:
     }
 
 
-def group_data(four: FourPictures) -> list[dict[str, Any]]:
+def group_data(drawn: PerformancePictures) -> list[dict[str, Any]]:
     """What a page needs to draw the group that a reader picks."""
     return [
-        {"name": each.name, "lines": group_lines(each, four.plots), "tables": each.tables, "told": each.told}
-        for each in four.groups
+        {"name": each.name, "lines": group_lines(each, drawn.plots), "tables": each.tables, "told": each.told}
+        for each in drawn.groups
     ]
 
 

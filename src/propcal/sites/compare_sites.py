@@ -42,10 +42,6 @@ EVENTS = "number of events"
 TOO_SMALL = f"fewer than {MIN_GROUP} people, or fewer than {MIN_EVENTS} expected events or non-events"
 
 
-def _as_it_is(value: Any) -> Any:
-    return value
-
-
 @dataclass(frozen=True)
 class Scale:
     """What a measure of sites is called, its value for a perfect score, and how sites are summarised.
@@ -55,8 +51,8 @@ class Scale:
 
     name: str
     right: float
-    there: Callable[[Any], Any] = _as_it_is
-    back: Callable[[Any], Any] = _as_it_is
+    there: Callable[[Any], Any] = lambda value: value
+    back: Callable[[Any], Any] = lambda value: value
     digits: int = 2
 
 

@@ -238,35 +238,36 @@ def audit(
     return assemble(find(atoms, rule, fitted_on_these=fitted_on_these, progress=progress), identity)
 
 
-def assemble(found: Findings, identity: Identity) -> Audit:
+def assemble(findings: Findings, identity: Identity) -> Audit:
     """Put what was measured into tables and words."""
     from propcal.documents.audit_sentences import bin_free_summary, notes_of, verdict_of
 
-    rule = found.rule
+    rule = findings.rule
     if not identity.unit:
-        repeated = found.people.clusters > 0
+        repeated = findings.people.clusters > 0
         identity = replace(identity, unit="visits" if repeated else "people")
-    groups = frames.groups_frame(found, identity)
+    groups = frames.groups_frame(findings, identity)
     labels = dict(zip(groups["group"], groups["label"]))
-    categories = frames.categories_frame(found, identity.unit)
-    unsure = ranges_unsure(found.shared_losses)
-    claims = found.claims if unsure else (*found.claims, *cell_claims(found.tests, found.claims, categories))
+    categories = frames.categories_frame(findings, identity.unit)
+    unsure = ranges_unsure(findings.shared_losses)
+    cells = () if unsure else cell_claims(findings.tests, findings.claims, categories)
+    claims = labelled_claims((*findings.claims, *cells), groups, categories)
     return Audit(
-        verdict=verdict_of(found, identity, labelled_claims(claims, groups, categories), groups),
-        losses=losses(found.table, found.noise, rule.rho, labels=labels),
-        debiased=debiased(found.table, found.noise, rule.rho),
+        verdict=verdict_of(findings, identity, claims, groups),
+        losses=losses(findings.table, findings.noise, rule.rho, labels=labels),
+        debiased=debiased(findings.table, findings.noise, rule.rho),
         categories=categories,
         groups=groups,
-        curves=frames.stacked(found.profiles, "curve"),
-        net_benefit=frames.stacked(found.profiles, "thresholds"),
-        distribution=frames.stacked(found.profiles, "bars"),
-        notes=notes_of(found, identity, groups),
-        settings=settings_of(found),
+        curves=frames.stacked(findings.profiles, "curve"),
+        net_benefit=frames.stacked(findings.profiles, "thresholds"),
+        distribution=frames.stacked(findings.profiles, "bars"),
+        notes=notes_of(findings, identity, groups),
+        settings=settings_of(findings),
         identity=identity,
-        smallest_alpha=frames.smallest_alpha_frame(found.table, gamma=rule.gamma, rho=rule.rho),
-        bin_free=bin_free_summary(found.bin_free, labels, found.untested) if rule.bin_free else None,
+        smallest_alpha=frames.smallest_alpha_frame(findings.table, gamma=rule.gamma, rho=rule.rho),
+        bin_free=bin_free_summary(findings.bin_free, labels, findings.untested) if rule.bin_free else None,
         cells_unsure=unsure,
-        _source=found.without_samples(),
+        _source=findings.without_samples(),
     )
 
 
@@ -311,9 +312,9 @@ def _corrected(atoms: Atoms, correction: Any) -> tuple[Atoms, bool | None]:
     return rescored(same, to_grid(correction.apply_to_atoms(atoms))), correction.fitted_to(atoms)
 
 
-def settings_of(found: Findings) -> dict[str, Any]:
+def settings_of(findings: Findings) -> dict[str, Any]:
     """By which rule the audit was made, and of how many people."""
-    rule, who = found.rule, found.people
+    rule, who = findings.rule, findings.people
     words, seed = rule.words(), rule.random_state
     return {
         "version": __version__,
@@ -323,9 +324,9 @@ def settings_of(found: Findings) -> dict[str, Any]:
         "intersections": words.intersections if isinstance(words.intersections, (str, int)) else "listed",
         "missing": words.missing,
         **{name: float(getattr(rule, name)) for name in ("alpha", "gamma", "rho")},
-        "binning": found.table.bins.kind,
-        "edges": from_grid(found.table.bins.edges).round(9).tolist(),
-        "min_share": float(found.min_share),
+        "binning": findings.table.bins.kind,
+        "edges": from_grid(findings.table.bins.edges).round(9).tolist(),
+        "min_share": float(findings.min_share),
         **{name: int(getattr(rule, name)) for name in ("min_people", "min_group", "min_events")},
         "thresholds": list(rule.thresholds),
         "within": rule.within,
@@ -334,6 +335,6 @@ def settings_of(found: Findings) -> dict[str, Any]:
         "weights": "frequency" if who.frequencies else "survey",
         "soft_labels": who.soft_labels,
         "buckets": who.clusters,
-        "fitted_on_these": bool(found.fitted_on_these),
+        "fitted_on_these": bool(findings.fitted_on_these),
         "fingerprint": who.fingerprint,
     }

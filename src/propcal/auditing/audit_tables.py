@@ -10,7 +10,7 @@ import pandas as pd
 
 from propcal.auditing.findings import Findings
 from propcal.auditing.hypothesis_tests import NOT_OF_GROUPS, SIGNIFICANCE, CalibrationTest
-from propcal.auditing.intervals import CONFIDENCE, normal_quantile, wilson_interval
+from propcal.auditing.intervals import NORMAL_REACH, normal_quantile, wilson_interval
 from propcal.auditing.loss_intervals import rate_limits
 from propcal.auditing.measures import UNKNOWN, checked_thresholds, odds_of
 from propcal.auditing.names import AS_COMPARED, CHANCE, LEFT_OUT, NOT_ENOUGH, TOO_HIGH, TOO_LOW, UNTESTED
@@ -46,21 +46,21 @@ def smallest_alpha_frame(table: Categories, *, gamma: float, rho: float) -> pd.D
     return pd.DataFrame(columns, index=pd.Index(CRITERIA, name="name"))
 
 
-def categories_frame(found: Findings, unit: str) -> pd.DataFrame:
+def categories_frame(findings: Findings, unit: str) -> pd.DataFrame:
     """Every category that has people, in the order of groups and bins."""
-    table, noise, rule = found.table, found.noise, found.rule
+    table, noise, rule = findings.table, findings.noise, findings.rule
     g, j = np.nonzero(table.people)
     rate, score, people = table.outcome_rate[g, j], table.mean_score[g, j], table.people[g, j]
     eligible = table.eligible[g, j]
     low, high = (end[g, j] - score for end in rate_limits(table, noise))
-    wilson = wilson_interval(rate, noise.effective[g, j], normal_quantile((1 + CONFIDENCE) / 2))
+    wilson = wilson_interval(rate, noise.effective[g, j], NORMAL_REACH)
     reason = np.select(
-        [people < rule.min_people, table.share[g, j] < found.min_share],
-        [f"fewer than {rule.min_people} {unit}", f"share below {found.min_share:.2g} of all"],
+        [people < rule.min_people, table.share[g, j] < findings.min_share],
+        [f"fewer than {rule.min_people} {unit}", f"share below {findings.min_share:.2g} of all"],
         f"with repeat visits, worth fewer than {rule.min_people} different people",
     )
     # without limits of the gap nothing was tested; no cell is wrong of a score in which no error was found
-    wrong = bool(found.claims) or any(test.rejected for test in found.tests)
+    wrong = bool(findings.claims) or any(test.rejected for test in findings.tests)
     cases = [~eligible, np.isnan(low), wrong & (low > 0), wrong & (high < 0)]
     names = np.array([size.group.name for size in table.collection.kept], dtype=object)
     labels = np.array([table.bins.label(i) for i in range(len(table.bins))], dtype=object)
@@ -91,57 +91,60 @@ def detectable(n_tests: int) -> float:
     return normal_quantile(1 - SIGNIFICANCE / (2 * max(n_tests, 1))) + normal_quantile(POWER)
 
 
-def groups_frame(found: Findings, identity: Identity) -> pd.DataFrame:
+def groups_frame(findings: Findings, identity: Identity) -> pd.DataFrame:
     """One row a group: everybody, the groups that count, those that are not tested."""
-    by_name = {test.test: test for test in found.tests if test.test not in NOT_OF_GROUPS}
-    everybody = found.profiles[0].size
-    twins = [p.size.group.name for p in found.profiles if p.size.people == everybody.people]
+    by_name = {test.test: test for test in findings.tests if test.test not in NOT_OF_GROUPS}
+    everybody = findings.profiles[0].size
+    twins = [p.size.group.name for p in findings.profiles if p.size.people == everybody.people]
     if twin := next((by_name[name] for name in twins if name in by_name), None):
         by_name |= dict.fromkeys(twins, twin)  # a group of everybody is tested once
-    groups, patterns = [profile.size.group for profile in found.profiles], found.people.patterns
+    groups, patterns = [profile.size.group for profile in findings.profiles], findings.people.patterns
     labels = group_labels(groups, patterns, identity.labels, everyone=identity.everyone)
-    pairs = zip(found.profiles, labels)
-    rows = [_group_row(profile, label, found, by_name, identity) for profile, label in pairs]
+    pairs = zip(findings.profiles, labels)
+    rows = [_group_row(profile, label, findings, by_name, identity) for profile, label in pairs]
     table = pd.DataFrame(rows)
     named = dict(zip(table["group"], table["label"]))
-    members = membership(found.counts.groups, patterns) if found.left else ()
-    inside = dict(zip((group.name for group in found.counts.groups), members))
+    members = membership(findings.counts.groups, patterns) if findings.left else ()
+    inside = dict(zip((group.name for group in findings.counts.groups), members))
     table["explained_by"] = [
-        "; ".join(named[who] for who in explained_by(found, group, finding, inside))
+        "; ".join(named[who] for who in explained_by(findings, group, finding, inside))
         for group, finding in zip(table["group"], table["finding"])
     ]
     return table
 
 
-def explained_by(found: Findings, group: str, direction: str, inside: Mapping[str, BoolArray]) -> list[str]:
+def explained_by(
+    findings: Findings, group: str, direction: str, inside: Mapping[str, BoolArray]
+) -> list[str]:
     """The named errors of the same direction that leave no error to show in a group.
 
     `inside` has the patterns of each group.
     """
-    left = found.left.get(group, UNKNOWN)
+    left = findings.left.get(group, UNKNOWN)
     if not left.low <= 1 <= left.high:
         return []
-    others = {claim.others_are for claim in found.claims if claim.others_are}
+    others = {claim.others_are for claim in findings.claims if claim.others_are}
     if group in others:  # told beside the group that differs from it
         return []
     ways = (direction, AS_COMPARED.get(direction), "")
-    named = [claim.who for claim in found.claims if claim.who and claim.direction in ways]
+    named = [claim.who for claim in findings.claims if claim.who and claim.direction in ways]
     within = [who for who in others if not np.any(inside[group] & ~inside[who])]
     named = within or named  # the overall error is that of the others, where a group differs from it
     return [who for who in dict.fromkeys(named) if np.any(inside[who] & inside[group])]
 
 
 def _group_row(
-    profile: Profile, label: str, found: Findings, tests: dict[str, CalibrationTest], identity: Identity
+    profile: Profile, label: str, findings: Findings, tests: dict[str, CalibrationTest], identity: Identity
 ) -> dict[str, Any]:
     size, sample = profile.size, profile.sample
     test = tests.get(size.group.name) if not size.left_out else None
-    levels = [(i, c) for i, c in enumerate(found.claims, start=1) if c.kind in ("overall", "group", "beyond")]
+    kinds = ("overall", "group", "beyond")
+    levels = [(i, claim) for i, claim in enumerate(findings.claims, start=1) if claim.kind in kinds]
     rank = {claim.who: i for i, claim in reversed(levels)}
     if levels and levels[0][1].kind == "overall":  # the others of a group are told beside it
         rank |= {claim.others_are: i for i, claim in levels if claim.others_are}
     compared = {claim.who: claim.direction for _, claim in levels if claim.kind == "beyond"}
-    certain = found.certain.get(size.group.name, (np.nan, np.nan))
+    certain = findings.certain.get(size.group.name, (np.nan, np.nan))
     empty = sample.total <= 0
     row: dict[str, Any] = {
         "group": size.group.name,
@@ -162,7 +165,7 @@ def _group_row(
         "certain_within": certain[0],
         "shown_within": certain[1],
     }
-    row |= zip((f"left_over{end}" for end in ENDS), found.left.get(size.group.name, UNKNOWN))
+    row |= zip((f"left_over{end}" for end in ENDS), findings.left.get(size.group.name, UNKNOWN))
     for name in MEASURES:
         row |= zip((f"{name}{end}" for end in ENDS), profile.measures[name])
     return row
@@ -234,7 +237,7 @@ def _row(group: dict[str, Any], at: dict[str, Any] | None, t: float) -> dict[str
     shares = np.array([flagged, sensitivity, at["specificity"], ppv])
     n = people * np.array([1.0, rate, 1 - rate, flagged])
     with np.errstate(invalid="ignore", divide="ignore"):
-        ends = wilson_interval(shares, n, normal_quantile((1 + CONFIDENCE) / 2))
+        ends = wilson_interval(shares, n, NORMAL_REACH)
     low, high = (np.where(n > 0, end, np.nan) for end in ends)
     rows = ([*shares, at["net_benefit"]], [*low, at["low"]], [*high, at["high"]])
     for end, numbers in zip(ENDS, rows):

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from propcal.auditing.intervals import bisected
 from propcal.auditing.profile import JudgedGroups, audited_groups
 from propcal.auditing.sample import Sample
 from propcal.core.atoms import Atoms
@@ -87,13 +88,14 @@ def range_tail(sigma: FloatArray) -> FloatArray:
 def smooth_ece(score: FloatArray, weight: FloatArray, positives: FloatArray) -> float:
     """The smooth ECE, with the width of the kernel at which width and result are equal."""
     rest = weight * score - positives
-    low, high = 0.0, 1.0
-    if not _at_width(score, weight, rest, 1.0) > 1.0:
-        for _ in range(HALVINGS):
-            middle = (low + high) / 2
-            enough = middle < FINEST or middle < _at_width(score, weight, rest, middle)
-            low, high = (middle, high) if enough else (low, middle)
-    return _at_width(score, weight, rest, high)
+    widest = _at_width(score, weight, rest, 1.0)
+    if widest > 1.0:
+        return widest
+
+    def too_narrow(width: float) -> bool:
+        return width < FINEST or width < _at_width(score, weight, rest, width)
+
+    return _at_width(score, weight, rest, float(bisected(too_narrow, 0.0, 1.0, HALVINGS)[1]))
 
 
 def _at_width(score: FloatArray, weight: FloatArray, rest: FloatArray, width: float) -> float:

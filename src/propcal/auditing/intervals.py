@@ -11,6 +11,8 @@ would not be surprising make the interval.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from scipy import special
@@ -62,6 +64,9 @@ def most_of_none(p: float) -> float:
 
 CONFIDENCE = 0.95
 TAIL = (1 - CONFIDENCE) / 2
+NORMAL_REACH = normal_quantile(
+    (1 + CONFIDENCE) / 2
+)  # standard errors that a 95 % interval reaches to either side
 POINTS, REACH = 17, 4  # truths tried, and how many times the noise they reach around the error found
 
 
@@ -96,6 +101,22 @@ def accepted_range(
     low = np.interp(np.interp(TAIL, rises, path), path, values)
     high = np.interp(np.interp(-TAIL, -falls, path), path, values)
     return float(low), float(high)
+
+
+def bisected(
+    is_below: Callable[[Any], Any], low: Any, high: Any, steps: int
+) -> tuple[FloatArray, FloatArray]:
+    """The two ends between which a condition stops holding, for one number or several, after some halvings.
+
+    >>> low, high = bisected(lambda x: x**2 < 2, 0.0, 2.0, 40)
+    >>> float(low.round(6)), float(high.round(6))
+    (1.414214, 1.414214)
+    """
+    for _ in range(steps):
+        middle = (low + high) / 2
+        below = is_below(middle)
+        low, high = np.where(below, middle, low), np.where(below, high, middle)
+    return low, high
 
 
 def exact_interval(rate: FloatArray, n: FloatArray, error: float) -> tuple[FloatArray, FloatArray]:

@@ -271,8 +271,8 @@ def bin_places(a: Audit) -> Any:
     # bins so narrow that their labels are alike: a mean lies between the edges of its bin
     inner = np.array(a.settings["edges"][1:-1]) - 1e-9
     by_mean = np.searchsorted(inner, a.categories["mean_score"].to_numpy(dtype=np.float64), side="right")
-    told = [alone.get(label, int(j)) for label, j in zip(a.categories["bin"].tolist(), by_mean)]
-    return np.array(told, dtype=np.int64)
+    places = [alone.get(label, int(j)) for label, j in zip(a.categories["bin"].tolist(), by_mean)]
+    return np.array(places, dtype=np.int64)
 
 
 def _row(label: str, chosen: pd.DataFrame, rho: float, own_rates: bool) -> tuple[Any, ...]:

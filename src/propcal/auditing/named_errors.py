@@ -23,7 +23,7 @@ from scipy.special import chdtrc
 
 from propcal.auditing.chance import ScoreCells
 from propcal.auditing.hypothesis_tests import BENDS, SIGNIFICANCE, SLOPE, CalibrationTest, group_p_value
-from propcal.auditing.intervals import CONFIDENCE, normal_quantile
+from propcal.auditing.intervals import NORMAL_REACH, normal_quantile
 from propcal.auditing.measures import Estimate
 from propcal.core.atoms import Atoms
 from propcal.core.fit.log_odds_cells import CONSTANT, Basis, LogOddsCells, fine_cells
@@ -225,7 +225,7 @@ class _Model:
         more, variance = self._excess(fit)
         by_row = np.add.reduceat(self.cells.n * fit.risk, self.cells.starts[:-1])
         expected = self.members.T.astype(np.float64) @ by_row
-        reach = normal_quantile((1 + CONFIDENCE) / 2) * np.sqrt(variance)
+        reach = NORMAL_REACH * np.sqrt(variance)
         with np.errstate(invalid="ignore", divide="ignore"):
             ends = [1 + end / expected for end in (more, np.maximum(more - reach, -expected), more + reach)]
         return [Estimate(*map(float, one)) for one in zip(*ends)]

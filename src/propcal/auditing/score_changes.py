@@ -216,12 +216,12 @@ def _auroc_difference(a: Sample, b: Sample) -> Difference:
     return _interval(a, first, second, a.error(*(y - x for x, y in zip(before, after))))
 
 
-def _chance_square(found: Findings, criterion: Criterion) -> float:
+def _chance_square(findings: Findings, criterion: Criterion) -> float:
     """Variance of the mean square that a perfect score shows."""
-    chosen, rates = found.table.eligible, found.noise.rates
+    chosen, rates = findings.table.eligible, findings.noise.rates
     if not chosen.any() or not len(rates):
         return float("nan")
-    score = found.table.mean_score[chosen]
+    score = findings.table.mean_score[chosen]
     gap = (rates[:, chosen] - score) / criterion.allowance(rates[:, chosen])
     return float(np.var(np.mean(gap**2, axis=1)))
 
@@ -285,11 +285,11 @@ class GroupChange:
     def rates(self) -> str:
         """The observed rate, both predictions and the p-value."""
         numbers = (self.observed, self.before, self.after)
-        told = [p_equals(self.p_value)]
+        parts = [p_equals(self.p_value)]
         if all(map(known, numbers)):
             observed, before, after = map(IN_SENTENCE.percent, numbers)
-            told.insert(0, f"observed {observed}, predicted {before} before and {after} after")
-        return "; ".join(told)
+            parts.insert(0, f"observed {observed}, predicted {before} before and {after} after")
+        return "; ".join(parts)
 
 
 def _change(z: float, p: float, before: float, after: float) -> str:
@@ -313,10 +313,10 @@ def claims_of(
     The broadest first: everybody, then those with the most people.
     """
     first, second = (table.set_index("group") for table in tables)
-    made = []
+    claims = []
     for row in row_dicts(changes[changes["change"].isin([BETTER, WORSE])]):
         old, new = first.loc[row["group"]], second.loc[row["group"]]
-        made.append(
+        claims.append(
             GroupChange(
                 name, base, row["group"], new["label"], row["change"], new["outcome_rate"],
                 old["mean_score"], new["mean_score"], old["observed_expected"], new["observed_expected"],
@@ -324,7 +324,7 @@ def claims_of(
             )
         )  # fmt: skip
     order = {group: i for i, group in enumerate(first.index)}
-    return sorted(made, key=lambda one: (one.who != EVERYBODY.name, order[one.who]))
+    return sorted(claims, key=lambda one: (one.who != EVERYBODY.name, order[one.who]))
 
 
 @dataclass(frozen=True, eq=False)

@@ -84,7 +84,7 @@ class Around:
 def audit_document(audit: Audit, around: Around | None = None) -> Document:
     """The document of an audit, whose counts may be protected."""
     around = around or Around()
-    made, names = date.today().isoformat(), audit.identity
+    today, names = date.today().isoformat(), audit.identity
     about = named_texts(
         Score=names.score,
         Outcome=names.outcome,
@@ -92,7 +92,7 @@ def audit_document(audit: Audit, around: Around | None = None) -> Document:
         Where=names.institution,
         Source=names.source,
         Period=names.period,
-        Made=f"{made}, propcal {__version__}",
+        Made=f"{today}, propcal {__version__}",
     )
     open_questions = Items("", cannot_tell(audit))
     drawn = cache(lambda: performance_pictures(audit))  # drawn once, when a page is made
@@ -119,7 +119,7 @@ def audit_document(audit: Audit, around: Around | None = None) -> Document:
         about=about,
         data=around.content or (lambda: audit_content(audit)),
         data_key="audit",
-        made=made,
+        made=today,
         script="report.js",
     )
 
@@ -136,10 +136,10 @@ def headline(audit: Audit) -> tuple[str, str]:
 
 def verdict_block(audit: Audit, subject: str = "Verdict", sites: str = "") -> Verdict:
     """The verdict of an audit; there is no tick if the score is wrong at some `sites`."""
-    tone, told = headline(audit)
+    tone, text = headline(audit)
     if sites and tone == HEADLINES[NONE_FOUND].tone:
-        tone, told = HEADLINES[MISCALIBRATED].tone, f"{told} in groups, but {sites[0].lower()}{sites[1:]}"
-    return Verdict(tone, told, audit.verdict.sentences, subject)
+        tone, text = HEADLINES[MISCALIBRATED].tone, f"{text} in groups, but {sites[0].lower()}{sites[1:]}"
+    return Verdict(tone, text, audit.verdict.sentences, subject)
 
 
 def key_figures(audit: Audit, before: Audit | None = None) -> Figures:
@@ -198,7 +198,7 @@ def look_of(row: Mapping[str, Any]) -> str:
     return "noise" if wrong and not row["rank"] else LOOKS.get(row["finding"], "few")
 
 
-def _told(row: Mapping[str, Any]) -> str:
+def _finding(row: Mapping[str, Any]) -> str:
     """A finding, in brackets if the score is off and the verdict does not name the group."""
     wrong = row["finding"] in (TOO_HIGH, TOO_LOW)
     return f"({row['finding']})" if wrong and not row["rank"] else str(row["finding"])
@@ -207,7 +207,7 @@ def _told(row: Mapping[str, Any]) -> str:
 def _mark(row: Mapping[str, Any]) -> str:
     """A finding in a narrow table: "+" if it is near one, and nothing if it could be chance."""
     if row["finding"] in (TOO_HIGH, TOO_LOW):
-        return _told(row)
+        return _finding(row)
     if row["compared"]:
         return str(row["compared"])
     if row["finding"] == CHANCE and excludes_one(row[f"{RATIO}_low"], row[f"{RATIO}_high"]):
@@ -217,7 +217,7 @@ def _mark(row: Mapping[str, Any]) -> str:
 
 def _groups(audit: Audit, score: str) -> Section:
     rows = [
-        row | {"look": look_of(row), "mark": _mark(row), "told": _told(row), "explained": explanation(row)}
+        row | {"look": look_of(row), "mark": _mark(row), "told": _finding(row), "explained": explanation(row)}
         for row in row_dicts(audit.groups)
     ]
     kept, left_out = ([row for row in rows if bool(row["kept"]) is way] for way in (True, False))

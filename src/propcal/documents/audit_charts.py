@@ -72,9 +72,9 @@ def forest(
         was = earlier.get(row["group"])
         rows.append(ForestRow(str(row["label"]), value, low, high, look, was, row["finding"]))
     ends = [float(end) for row in rows for end in (row.value, row.low, row.high, row.before) if known(end)]
-    told = "Dot: O/E ratio. Line: its 95 % CI. Coloured: off, and named by the verdict."
-    told += "" if before is None else " Ring: before the correction."
-    return Forest("ratios", "", told, ratio_axis(ends), rows, ends=SIDES, note=chosen.said)
+    description = "Dot: O/E ratio. Line: its 95 % CI. Coloured: off, and named by the verdict."
+    description += "" if before is None else " Ring: before the correction."
+    return Forest("ratios", "", description, ratio_axis(ends), rows, ends=SIDES, note=chosen.said)
 
 
 def before_after(c: Comparison, groups: Any = None) -> Chart:
@@ -97,8 +97,8 @@ def before_after(c: Comparison, groups: Any = None) -> Chart:
         value, low, high = table[ESTIMATE].to_numpy(dtype=np.float64).T
         place = np.arange(len(table)) + step * (i - (len(tables) - 1) / 2)
         sure, there = table["finding"].isin(WRONG).to_numpy(), np.isfinite(value)
-        told = np.isfinite(low) & np.isfinite(high) & there
-        marks.append(Mark("ranges", look, low[told], place[told], high[told]))
+        known_ends = np.isfinite(low) & np.isfinite(high) & there
+        marks.append(Mark("ranges", look, low[known_ends], place[known_ends], high[known_ends]))
         for row in np.flatnonzero(there):
             fill = look if sure[row] else f"{look} hollow"
             marks.append(Mark("points", fill, [value[row]], [place[row]]))

@@ -49,7 +49,7 @@ class GroupPictures:
     name: str
     marks: dict[str, Mark]
     tables: dict[str, list[list[str]]]
-    told: dict[str, str]
+    captions: dict[str, str]
 
     def marks_in(self, plot: Plot) -> dict[str, Mark]:
         """The marks of one picture."""
@@ -126,10 +126,10 @@ def _by_group(table: pd.DataFrame, columns: tuple[str, ...]) -> dict[str, Any]:
     return {str(name): values[places] for name, places in table.groupby("group", sort=False).indices.items()}
 
 
-def _risk_end(found: list[GroupCurves]) -> float:
+def _risk_end(curves: list[GroupCurves]) -> float:
     """Where calibration curves end: at 1, or earlier if everything is rare."""
-    most = [float(np.nanmax(curve[:, :2], initial=0.0)) for each in found if len(curve := _inner(each.curve))]
-    highest = max([*most, 0.0])
+    inner = [_inner(each.curve)[:, :2] for each in curves]
+    highest = max([0.0, *(float(np.nanmax(curve, initial=0.0)) for curve in inner if len(curve))])
     return next((end for end in ENDS if highest <= end), 1.0) if highest > 0 else 1.0
 
 
@@ -139,9 +139,9 @@ def _inner(curve: FloatArray) -> FloatArray:
     return curve[inside] if inside.any() else curve
 
 
-def _benefit_axis(found: list[GroupCurves]) -> Axis:
-    tops = [float(np.nanmax(each.points[:, 1], initial=0.0)) for each in found]
-    rates = [float(each.row["outcome_rate"]) for each in found if known(each.row["outcome_rate"])]
+def _benefit_axis(curves: list[GroupCurves]) -> Axis:
+    tops = [float(np.nanmax(each.points[:, 1], initial=0.0)) for each in curves]
+    rates = [float(each.row["outcome_rate"]) for each in curves if known(each.row["outcome_rate"])]
     high = max([0.02, *tops, *rates]) * 1.05
     return round_axis("net benefit, per person", -0.25 * high, high)
 
@@ -164,17 +164,17 @@ def _frames(benefit: Axis, end: float, unit: str) -> list[Plot]:
     ]
 
 
-def _group(found: GroupCurves, densest: float, lowest: float, end: float, unit: str) -> GroupPictures:
-    threshold, benefit, treat_all, sensitivity, specificity = found.points.T
+def _group(curves: GroupCurves, densest: float, lowest: float, end: float, unit: str) -> GroupPictures:
+    threshold, benefit, treat_all, sensitivity, specificity = curves.points.T
     false = np.concatenate([[1.0], 1 - specificity, [0.0]])
     right = np.concatenate([[1.0], sensitivity, [0.0]])
     there = np.isfinite(false + right)  # others rest on few people
-    enough = int(there.sum()) >= FEWEST_POINTS + 2 and known(found.row["outcome_rate"])
+    enough = int(there.sum()) >= FEWEST_POINTS + 2 and known(curves.row["outcome_rate"])
     there &= enough
-    score, rate, low, high = np.clip(_thinned(_inner(found.curve), 60), 0.0, end).T
-    ends = found.curve[np.isin(found.curve[:, 0], [0.0, 1.0]) & (found.curve[:, :2] <= end).all(axis=1)]
+    score, rate, low, high = np.clip(_thinned(_inner(curves.curve), 60), 0.0, end).T
+    ends = curves.curve[np.isin(curves.curve[:, 0], [0.0, 1.0]) & (curves.curve[:, :2] <= end).all(axis=1)]
     treated, shown = treat_all >= lowest, benefit >= lowest  # far below zero there is nothing to see
-    bars, height = found.bars[found.density > 0], found.density[found.density > 0] / densest
+    bars, height = curves.bars[curves.density > 0], curves.density[curves.density > 0] / densest
     marks = {
         "roc": Mark("line", "all-line", false[there], right[there]),
         "calibration-band": Mark("band", "all-band", score, low, high),
@@ -184,22 +184,22 @@ def _group(found: GroupCurves, densest: float, lowest: float, end: float, unit: 
         "benefit": Mark("line", "all-line", threshold[shown], benefit[shown]),
         "distribution": Mark("bars", "all-fill", bars[:, 0], height, bars[:, 1]),
     }
-    return GroupPictures(found.row["label"], marks, _tables(found), _told(found.row, enough, unit))
+    return GroupPictures(curves.row["label"], marks, _tables(curves), _captions(curves.row, enough, unit))
 
 
-def _tables(found: GroupCurves) -> dict[str, list[list[str]]]:
+def _tables(curves: GroupCurves) -> dict[str, list[list[str]]]:
     """The numbers behind the pictures."""
-    points, decimal = _thinned(found.points), ON_PAGE.decimal
+    points, decimal = _thinned(curves.points), ON_PAGE.decimal
     return {
         "roc": [[trimmed(t), decimal(yes, 3), decimal(1 - no, 3)] for t, _, _, yes, no in points],
         "calibration": [
             [trimmed(s), ON_PAGE.percent(rate), ON_PAGE.interval(100 * low, 100 * high, 1)]
-            for s, rate, low, high in _thinned(found.curve)
+            for s, rate, low, high in _thinned(curves.curve)
         ],
         "benefit": [[trimmed(t), decimal(net, 4), decimal(treat, 4)] for t, net, treat, _, _ in points],
         "distribution": [
             [trimmed(low), trimmed(high), ON_PAGE.count(people), ON_PAGE.count(positives)]
-            for low, high, people, positives in found.bars
+            for low, high, people, positives in curves.bars
         ],
     }
 
@@ -209,7 +209,7 @@ def _thinned(rows: Any, most: int = 25) -> Any:
     return rows[:: max(1, -(-len(rows) // most))]
 
 
-def _told(row: Any, enough: bool, unit: str) -> dict[str, str]:
+def _captions(row: Any, enough: bool, unit: str) -> dict[str, str]:
     """A sentence under each picture."""
     limits = ON_PAGE.interval(row["auroc_low"], row["auroc_high"], 3)
     auroc = f"AUROC {ON_PAGE.decimal(row['auroc'], 3)} (95 % CI {limits})."

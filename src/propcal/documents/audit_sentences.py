@@ -47,7 +47,7 @@ TOO_UNSURE = 0.3  # if the score could be off by more than this share overall, t
 
 
 def verdict_of(
-    found: Findings,
+    findings: Findings,
     identity: Identity,
     claims: tuple[Claim, ...],
     groups: pd.DataFrame,
@@ -59,10 +59,10 @@ def verdict_of(
     If the audit asks for a share (`within`), the first sentence says whether the score is shown to be right
     to within it. Nothing is certified of a score that was fitted to these people.
     """
-    rule, untested, fitted = found.rule, found.untested, bool(found.fitted_on_these)
-    within, unit, identity = rule.within, identity.unit, found.subject(identity)
-    tests = tests_frame(found.tests) if tests is None else tests
-    weights = "" if found.people.frequencies else f", weights worth fewer than {FEWEST_EFFECTIVE}"
+    rule, untested, fitted = findings.rule, findings.untested, bool(findings.fitted_on_these)
+    within, unit, identity = rule.within, identity.unit, findings.subject(identity)
+    tests = tests_frame(findings.tests) if tests is None else tests
+    weights = "" if findings.people.frequencies else f", weights worth fewer than {FEWEST_EFFECTIVE}"
     too_small = (
         f"fewer than {rule.min_group} {unit}{weights}, or fewer than {rule.min_events} expected events or "
         "non-events"
@@ -71,22 +71,22 @@ def verdict_of(
         return Verdict(UNTESTED, (f"{identity.subject} was not tested: {untested}.",), tests)
     area = reversed_area(groups.iloc[0])
     first = [] if area is None else sentences("notes", "reversed", area, identity)
-    judged, told, shown = _judged(claims, groups, identity, too_small, conclusion, fitted=fitted)
+    judged, texts, shown = _judged(claims, groups, identity, too_small, conclusion, fitted=fitted)
     if within is not None and groups["finding"].iloc[0] != NOT_ENOUGH and not fitted:
         everywhere, shown = shown_within(groups, within)
         everywhere = conclusion.startswith(SHOWN) if conclusion else everywhere
         judged = f"{SHOWN if everywhere else NOT_SHOWN} {at_most(within)}"
-        kept = told[:2] if claims else []
+        kept = texts[:2] if claims else []
         asked = (_everywhere if everywhere else _margins)(shown, groups, identity, within)
-        told = [*asked[: MOST_SENTENCES - len(first) - len(kept)], *kept]
-    told = [*first, *told]
-    if len(told) > MOST_SENTENCES and judged == MISCALIBRATED and claims[-1].kind == "cell":
-        cell = told.pop()  # the last; what the others leave untold is in the tables
-        told[MOST_SENTENCES - 1] = (
-            f"{told[MOST_SENTENCES - 1].removesuffix('.')}; {cell[0].lower()}{cell[1:]}"
+        texts = [*asked[: MOST_SENTENCES - len(first) - len(kept)], *kept]
+    texts = [*first, *texts]
+    if len(texts) > MOST_SENTENCES and judged == MISCALIBRATED and claims[-1].kind == "cell":
+        cell = texts.pop()  # the last; what the others leave untold is in the tables
+        texts[MOST_SENTENCES - 1] = (
+            f"{texts[MOST_SENTENCES - 1].removesuffix('.')}; {cell[0].lower()}{cell[1:]}"
         )
-    told = told[:MOST_SENTENCES]
-    return Verdict(judged, tuple(told), tests, (*claims, *shown), ranks_backwards=bool(first))
+    texts = texts[:MOST_SENTENCES]
+    return Verdict(judged, tuple(texts), tests, (*claims, *shown), ranks_backwards=bool(first))
 
 
 def _judged(
@@ -114,8 +114,8 @@ def _judged(
     shown, error = () if fitted else certificate(groups), tested["certain_within"].iloc[0]
     if error > TOO_UNSURE and conclusion != NONE_FOUND:
         return NOT_ENOUGH, sentences("verdict", "too_few", error, overall_row, identity), shown[:1]
-    told = sentences("verdict", "none_found", len(tested) - 1, everybody["people"], shown, identity)
-    return NONE_FOUND, told, shown
+    texts = sentences("verdict", "none_found", len(tested) - 1, everybody["people"], shown, identity)
+    return NONE_FOUND, texts, shown
 
 
 def _than_others(overall: Sequence[Claim], beyond: Sequence[Claim]) -> str:
@@ -157,31 +157,31 @@ def _margins(claims: Sequence[Claim], groups: pd.DataFrame, identity: Identity, 
 LIBRARIES = ("numpy", "scipy", "pandas")
 
 
-def notes_of(found: Findings, identity: Identity, groups: pd.DataFrame) -> tuple[str, ...]:
+def notes_of(findings: Findings, identity: Identity, groups: pd.DataFrame) -> tuple[str, ...]:
     """Everything that applies to these people; `groups` is the table of the audit."""
     everybody, left_out = groups.iloc[0], groups[~groups["kept"].astype(bool)]
-    area = reversed_area(everybody) if found.untested else None  # else, the verdict says so
+    area = reversed_area(everybody) if findings.untested else None  # else, the verdict says so
     notes: list[str] = [
-        Note(text, vital=True) for text in sentences("notes", "of_data", found.people, area, identity)
+        Note(text, vital=True) for text in sentences("notes", "of_data", findings.people, area, identity)
     ]
-    if found.fitted_on_these is not None:
-        notes.append(fitting_note(found.fitted_on_these, unit=identity.unit))
-    covered = len(found.table.collection) if found.table.collection.left_out else 0
+    if findings.fitted_on_these is not None:
+        notes.append(fitting_note(findings.fitted_on_these, unit=identity.unit))
+    covered = len(findings.table.collection) if findings.table.collection.left_out else 0
     why, rate = sorted(set(left_out["reason"])), float(everybody["outcome_rate"])
-    about = len(left_out), why, covered, rate, _of_scores(found, identity.unit), not found.untested
-    more = sentences("notes", "of_people", found.people, found.rule, *about, identity)
+    about = len(left_out), why, covered, rate, _of_scores(findings, identity.unit), not findings.untested
+    more = sentences("notes", "of_people", findings.people, findings.rule, *about, identity)
     return (*notes, *(Note(note.removeprefix(VITAL), vital=note[0] == VITAL) for note in more))
 
 
-def _of_scores(found: Findings, unit: str) -> list[str]:
+def _of_scores(findings: Findings, unit: str) -> list[str]:
     """What merging or rounding scores can have changed."""
-    corrected = found.fitted_on_these is not None
-    if found.shared is None:
-        rounded = found.people.resolution_bits < 32
-        return sentences("notes", "rounding", found.people, corrected, unit) if rounded else []
-    bounds, losses = None if corrected else shared_bounds(found.shared), found.shared_losses
+    corrected = findings.fitted_on_these is not None
+    if findings.shared is None:
+        rounded = findings.people.resolution_bits < 32
+        return sentences("notes", "rounding", findings.people, corrected, unit) if rounded else []
+    bounds, losses = None if corrected else shared_bounds(findings.shared), findings.shared_losses
     unsure = losses is not None and ranges_unsure(losses)
-    return sentences("notes", "shared", found.shared.shared, bounds, losses, unsure, RATIO, unit)
+    return sentences("notes", "shared", findings.shared.shared, bounds, losses, unsure, RATIO, unit)
 
 
 def fitting_note(fitted: bool, name: str = "The correction", *, unit: str = "people") -> str:

@@ -44,14 +44,14 @@ def fit_sentences(summary: FitSummary, fewest: int) -> list[str]:
     """The summary in sentences; counts of fewer people that were left out are not given."""
     points = None if summary.correction is None else summary.correction.points
     counts = summary.count(WITHIN_NOISE), summary.count(OUTSIDE)
-    told = sentences("fit", "what_was_done", summary, points, *counts)
-    told += attribute_sentences(summary.effects, summary.without_effect)
+    texts = sentences("fit", "what_was_done", summary, points, *counts)
+    texts += attribute_sentences(summary.effects, summary.without_effect)
     if summary.gains is not None and summary.correction is not None:
         shares = adding_up([100 * share for share in summary.gains.shares], 100)
-        told += sentences("fit", "gains", summary.gains, points, shares, summary.unit)
-    told += [plain(f"{capital(note)}.") for note in summary.notes]
+        texts += sentences("fit", "gains", summary.gains, points, shares, summary.unit)
+    texts += [plain(f"{capital(note)}.") for note in summary.notes]
     left_out = summary.left_out.sentence(fewest, unit=summary.unit, labels=summary.level_labels)
-    return [*told, plain(left_out)] if left_out else told
+    return [*texts, plain(left_out)] if left_out else texts
 
 
 def worst_cells(summary: FitSummary) -> list[str]:
@@ -154,9 +154,9 @@ def points_chart(points: PointsTable, column: str | None = None) -> Plot:
     ]
     most = float(np.abs(values).max()) * 1.1
     x = Axis(f"log-odds added for {plain(feature.column)}", -most, most)
-    told = "Log-odds that each level or range adds to a score."
+    description = "Log-odds that each level or range adds to a score."
     labels = row_axis([plain(label) for label, _ in rows])
-    return Plot("points", plain(feature.column), told, x, labels, marks, height=60 + 24 * len(rows))
+    return Plot("points", plain(feature.column), description, x, labels, marks, height=60 + 24 * len(rows))
 
 
 def provenance(correction: Correction) -> list[str]:
@@ -245,14 +245,14 @@ def correction_blocks(correction: Correction) -> list[Block]:
     if len(most) == len(levels):
         shows = f"all {len(most)} combinations of levels" if len(most) > 1 else "what it does"
     used = attribute_sentences(attribute_effects(correction))
-    told = [f"The correction reads {reads}.", *used, f"The picture shows {shows}."]
+    texts = [f"The correction reads {reads}.", *used, f"The picture shows {shows}."]
     patterns = [Column(str(i), name, "decimal", 3) for i, name in enumerate(called.values())]
     rows = [
         {"score": SCORES[at]} | {str(i): each.corrected[at] for i, each in enumerate(most)}
         for at in range(0, len(SCORES), 50)
     ]
     details = Details(f"The numbers: {DOES}", [table("corrected-scores", rows, patterns=patterns)])
-    return [Paragraphs([" ".join(told)]), _map_plot(correction, called), details]
+    return [Paragraphs([" ".join(texts)]), _map_plot(correction, called), details]
 
 
 def _corners(correction: Correction, pattern: int) -> tuple[FloatArray, FloatArray]:
@@ -279,12 +279,12 @@ def explanation_sentence(explanation: Explanation, person: int) -> str:
     first = f"{before} becomes {after}" if before != after else f"{before} stays {after}"
     if not changes:
         return f"{before} stays: {NEW if unseen else 'no adjustment applies to such a score'}."
-    told, rest = changes[:MOST_NAMED], changes[MOST_NAMED:]
-    moved = [units for _, units in told] + [sum(units for _, units in rest)]
+    named, rest = changes[:MOST_NAMED], changes[MOST_NAMED:]
+    moved = [units for _, units in named] + [sum(units for _, units in rest)]
     scale = 10**DIGITS
     total = round(float(after) * scale) - round(float(before) * scale)
     printed = adding_up([units / UNIT * scale for units in moved], total)
-    story = _story(explanation, person, [(group, n) for (group, _), n in zip(told, printed) if n])
+    story = _story(explanation, person, [(group, n) for (group, _), n in zip(named, printed) if n])
     if printed[-1]:
         story.append(f"{_signed(printed[-1])} from {plural(len(rest), 'smaller adjustment')}")
     if not story:

@@ -10,7 +10,7 @@ import pandas as pd
 
 from propcal.auditing.audit_tables import row_dicts
 from propcal.auditing.compare import loss_of_everybody
-from propcal.auditing.intervals import CONFIDENCE, normal_quantile, wilson_interval
+from propcal.auditing.intervals import NORMAL_REACH, wilson_interval
 from propcal.auditing.names import MEASURE_NAMES
 from propcal.core.groups.collection import Group
 from propcal.data.periods import span_of
@@ -101,20 +101,20 @@ def _right_to_within(groups: pd.DataFrame) -> list[str]:
     return [f"{at_most(overall)} for {everybody}", *least]
 
 
-def recalibration_sentence(found: Recalibration) -> str:
+def recalibration_sentence(recalibration: Recalibration) -> str:
     """Whether it helps: the log loss of everybody before and after, and groups that are further off."""
-    judged = found.answer in (HELPS, HARMS, UNCLEAR)
+    judged = recalibration.answer in (HELPS, HARMS, UNCLEAR)
     return sentence(
         "course",
         "recalibration",
-        found.answer,
-        span_of(found.fitted),
-        span_of(found.judged),
-        row=loss_of_everybody(found.comparison),
+        recalibration.answer,
+        span_of(recalibration.fitted),
+        span_of(recalibration.judged),
+        row=loss_of_everybody(recalibration.comparison),
         digits=MEASURE_NAMES["log_loss"].digits,
-        unit=found.comparison.audits[RECALIBRATED].identity.unit,
+        unit=recalibration.comparison.audits[RECALIBRATED].identity.unit,
         fewest=FEWEST_FITTED + 1,
-        worse=found.comparison.worse_groups(RECALIBRATED) if judged else [],
+        worse=recalibration.comparison.worse_groups(RECALIBRATED) if judged else [],
     )
 
 
@@ -251,7 +251,7 @@ def _rate_plot(course: Course, group: str, i: int) -> Plot:
     """Observed rate with its 95 % band, and the predicted rate, of one group."""
     people, observed, predicted = _over_time(course, group, "people", "outcome_rate", "mean_score")
     with np.errstate(invalid="ignore", divide="ignore"):
-        low, high = wilson_interval(observed, people, normal_quantile((1 + CONFIDENCE) / 2))
+        low, high = wilson_interval(observed, people, NORMAL_REACH)
     places = np.arange(len(people), dtype=np.float64)
     marks = [
         Mark("band", "all-band", places, low, high),
@@ -275,13 +275,13 @@ def _last_period(course: Course) -> Section:
     return Section("period", heading, [period], "The last period", At.TEXT | At.PAGE)
 
 
-def _recalibration(course: Course, found: Recalibration) -> list[Block]:
+def _recalibration(course: Course, recalibration: Recalibration) -> list[Block]:
     """Whether recalibrating would help, and what it does to each group."""
-    label = found.comparison.audits[RECALIBRATED].labels | dict(
+    label = recalibration.comparison.audits[RECALIBRATED].labels | dict(
         zip(course.groups["group"], course.groups["label"])
     )
     by_group: dict[str, dict[str, Any]] = {}
-    for row in row_dicts(found.comparison.differences):
+    for row in row_dicts(recalibration.comparison.differences):
         by_group.setdefault(row["group"], {})[row["measure"]] = row
     rows = []
     for group, measures in by_group.items():
@@ -293,10 +293,10 @@ def _recalibration(course: Course, found: Recalibration) -> list[Block]:
             )
     heading = "Would recalibrating help?"
     blocks: list[Block] = [
-        Paragraphs([found.sentence]),
-        table("recalibrated", rows, judged=span_of(found.judged)),
+        Paragraphs([recalibration.sentence]),
+        table("recalibrated", rows, judged=span_of(recalibration.judged)),
     ]
     return [
-        Paragraphs([found.sentence], heading, At.TEXT),
+        Paragraphs([recalibration.sentence], heading, At.TEXT),
         Section("recalibration", heading, blocks, "Recalibration", At.PAGE),
     ]

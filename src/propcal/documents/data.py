@@ -103,33 +103,33 @@ def comparison_content(comparison: Comparison) -> dict[str, Any]:
     }
 
 
-def discovery_content(found: Discovery) -> dict[str, Any]:
+def discovery_content(discovery: Discovery) -> dict[str, Any]:
     """What a discovery says, as plain lists and dicts."""
-    content = _begin("discovery") | _fields(found, "found claims overall left_out settings sentences")
-    if found.protection is not None:
-        content["protected"] = plain_value(found.protection.to_frame())
+    content = _begin("discovery") | _fields(discovery, "found claims overall left_out settings sentences")
+    if discovery.protection is not None:
+        content["protected"] = plain_value(discovery.protection.to_frame())
     return content
 
 
 def course_content(course: Course) -> dict[str, Any]:
     """What a monitor found, as plain lists and dicts (docs/reference/monitor-file.md)."""
-    found, told = course.recalibration, None
+    found, recalibration = course.recalibration, None
     if found is not None:
-        told = _fields(found, "answer sentence fitted judged")
-        told["differences"] = plain_value(found.comparison.differences)
+        recalibration = _fields(found, "answer sentence fitted judged")
+        recalibration["differences"] = plain_value(found.comparison.differences)
     names = "conclusion sentences notes claims alarms groups periods evidence"
     content = _begin("course") | _fields(course, names)
-    return content | {"recalibration": told} | _fields(course, "settings identity")
+    return content | {"recalibration": recalibration} | _fields(course, "settings identity")
 
 
-def sites_content(found: Sites) -> dict[str, Any]:
+def sites_content(sites: Sites) -> dict[str, Any]:
     """What was found across sites, as plain lists and dicts."""
     return {
         **_begin("sites"),
-        **_fields(found, "conclusion headline claims sentences"),
-        "pooled": plain_value(found.pooled.rename_axis("of")),
-        "sites": plain_value(found.sites),
-        "summary": plain_value(found.summary.rename_axis("measure")),
-        "travel": None if found.travel is None else plain_value(found.travel.table),
-        **_fields(found, "notes identity"),
+        **_fields(sites, "conclusion headline claims sentences"),
+        "pooled": plain_value(sites.pooled.rename_axis("of")),
+        "sites": plain_value(sites.sites),
+        "summary": plain_value(sites.summary.rename_axis("measure")),
+        "travel": None if sites.travel is None else plain_value(sites.travel.table),
+        **_fields(sites, "notes identity"),
     }

@@ -28,13 +28,13 @@ def discovery_document(discovery: Discovery, suppress: int = 0, title: str | Non
     further = {"Protected groups": repaired, "Columns that were not searched": _not_searched(shown)}
     steps = [Items("", [words("next_steps", name) for name in ("found_why", "found_correct")])]
     tone = "wrong" if shown.found or shown.overall["found"] else "few" if _protected_off(shown) else "noise"
-    told = [*_overall(shown), *_others(shown)]
+    texts = [*_overall(shown), *_others(shown)]
     return Document(
         brand="Search for groups",
         title=title or shown.identity.title or "Groups found by a search",
         about=[("Score", shown.identity.score)] if shown.identity.score else [],
         blocks=[
-            Verdict(tone if shown.enough else "few", _how_many(shown), told, subject=""),
+            Verdict(tone if shown.enough else "few", _how_many(shown), texts, subject=""),
             Paragraphs([finding(group, shown.identity) for group in shown.found], places=At.TEXT),
             *([Section("next", "What to do next", steps, places=At.PAGE)] if shown.found else []),
             Section("groups", "Groups found", _table(discovery, shown, suppress), places=At.PAGE | At.CARD),

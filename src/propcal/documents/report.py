@@ -123,11 +123,11 @@ def _verdicts(comparison: Comparison, around: Around) -> list[Block]:
         block = verdict_block(one, other)
         sentences = _brief(changes, [] if other in comparison.unchanged else block.sentences)
         blocks.append(replace(block, sentences=sentences, places=At.SCREEN | At.CARD))
-    tone, told = headline(audit)
+    tone, text = headline(audit)
     nobody = " changes nobody" if name in comparison.unchanged else ""
-    told = f"{capital(name)}{nobody}: {told[0].lower()}{told[1:]}"
+    text = f"{capital(name)}{nobody}: {text[0].lower()}{text[1:]}"
     sentences = _brief(comparison.sentences(name), audit.verdict.sentences)
-    return [*blocks, Verdict(tone, told, sentences, places=At.WRITTEN, links=around.links)]
+    return [*blocks, Verdict(tone, text, sentences, places=At.WRITTEN, links=around.links)]
 
 
 def _brief(changes: Sequence[str], verdict: Sequence[str]) -> list[str]:

@@ -83,19 +83,19 @@ def _heat_cell(row: Mapping[str, Any]) -> dict[str, Any]:
     found = look in ("high", "low")
     limited = isinstance(gap, Limit)
     if not known(gap) or (limited and not found):
-        told, text = f"{finding}, number withheld to protect a small count", finding if found else ""
+        meaning, text = f"{finding}, number withheld to protect a small count", finding if found else ""
         look += " hidden"
     elif finding == NOT_ENOUGH:
-        told, text = finding, ""
+        meaning, text = finding, ""
     else:
         size = abs(float(gap))
         digits = 0 if not found or limited or size >= 0.01 else 1 if size >= 0.001 else 2
         text = ON_PAGE.points(float(gap), digits)
         text = f"{gap.side} {text}" if limited else text
-        told = f"{finding}, gap {text} percentage points"
+        meaning = f"{finding}, gap {text} percentage points"
         look += f" s{1 + int(np.searchsorted(SHADES, abs(gap)))}" if found else ""
     mark = f"{text} *" if found else text or ("few" if finding == NOT_ENOUGH else "–")
-    shown = {"text": text, "words": told, "look": look, "place": row["key"], "mark": mark}
+    shown = {"text": text, "words": meaning, "look": look, "place": row["key"], "mark": mark}
     return shown | {"limited": limited and bool(text)}
 
 
@@ -108,12 +108,12 @@ def _clearest_cells(audit: Audit) -> list[Block]:
     for i, row in enumerate(rows):
         label = labels.get(row["group"], row["group"])
         row |= {"label": f"* {label}" if row["beyond"] else label, "brief": i < BRIEF_CELLS}
-    told = {
+    about = {
         "sure": sure,
         "untested": not sure and bool(worst["low"].isna().all()),
         "unsupported": not sure and bool(((worst["low"] > 0) | (worst["high"] < 0)).any()),
     }
-    return [table("clearest", rows, unit=audit.identity.unit, **told)]
+    return [table("clearest", rows, unit=audit.identity.unit, **about)]
 
 
 def _losses(audit: Audit) -> list[Block]:

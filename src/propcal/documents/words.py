@@ -52,21 +52,21 @@ def _macros(name: str) -> str:
 @cache
 def _environment() -> Environment:
     """Numbers are printed as in sentences; claims are chosen by kind and direction."""
-    made = Environment(loader=FunctionLoader(_macros), undefined=StrictUndefined, autoescape=False)
+    jinja = Environment(loader=FunctionLoader(_macros), undefined=StrictUndefined, autoescape=False)
     printed = "change ci count decimal interval percent points whole"
     functions = (
         "capital excludes_one in_parentheses listed listed_some noun p_equals percent_of plural risk_range"
     )
-    made.filters |= {name: getattr(numbers.IN_SENTENCE, name) for name in printed.split()}
-    made.filters |= {name: getattr(numbers, name) for name in functions.split()}
-    made.filters |= {"g": "{:g}".format, "comma": "{:,}".format, "plain": plain, "repr": repr}
-    made.filters |= {"at_most": at_most, "inside": inside, "rough_percent": numbers.rough_percent}
-    made.filters |= {
+    jinja.filters |= {name: getattr(numbers.IN_SENTENCE, name) for name in printed.split()}
+    jinja.filters |= {name: getattr(numbers, name) for name in functions.split()}
+    jinja.filters |= {"g": "{:g}".format, "comma": "{:,}".format, "plain": plain, "repr": repr}
+    jinja.filters |= {"at_most": at_most, "inside": inside, "rough_percent": numbers.rough_percent}
+    jinja.filters |= {
         "each": lambda items, macro, *more: [macro(item, *more) for item in items],
         "of": lambda claims, kind: [claim for claim in claims if claim.kind == kind],
         "on": lambda claims, side: [claim for claim in claims if claim.direction == side],
     }
-    made.tests |= {
+    jinja.tests |= {
         "known": numbers.known,
         "contains": lambda value, part: part in value,
         "limit": lambda value: isinstance(value, numbers.Limit),
@@ -74,8 +74,8 @@ def _environment() -> Environment:
         "rough": lambda value: isinstance(value, (numbers.About, numbers.Limit)),
     }
     styles = {"in_text": numbers.IN_TEXT, "on_page": numbers.ON_PAGE}
-    made.globals |= made.filters | styles | {"round": round, "vital": VITAL}
-    return made
+    jinja.globals |= jinja.filters | styles | {"round": round, "vital": VITAL}
+    return jinja
 
 
 def at_most(share: float) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from propcal.auditing.claims import NAN, Claim, Kind, Region
-from propcal.auditing.intervals import CONFIDENCE, normal_quantile
+from propcal.auditing.intervals import CONFIDENCE, NORMAL_REACH
 from propcal.auditing.measures import UNKNOWN, Estimate, observed_expected
 from propcal.auditing.sample import Sample
 from propcal.core.bins import Bins
@@ -166,27 +166,27 @@ def printed_evidence(log_evidence: FloatArray) -> FloatArray:
 
 
 def alarms_of(
-    sums: PeriodCounts, found: CourseEvidence, labels: Sequence[str], bins: Bins, reference: Sequence[str]
+    sums: PeriodCounts, evidence: CourseEvidence, labels: Sequence[str], bins: Bins, reference: Sequence[str]
 ) -> tuple[Alarm, ...]:
     """The alarms of each test and group, the one with the most evidence first."""
-    raised = np.argwhere(found.adjusted.max(axis=0) >= np.log(ALARM)).tolist()
-    made = [_alarm(sums, found, k, g, (labels, bins, reference)) for k, g in raised]
-    return tuple(sorted(made, key=lambda alarm: (-alarm.evidence, alarm.group)))
+    raised = np.argwhere(evidence.adjusted.max(axis=0) >= np.log(ALARM)).tolist()
+    alarms = [_alarm(sums, evidence, k, g, (labels, bins, reference)) for k, g in raised]
+    return tuple(sorted(alarms, key=lambda alarm: (-alarm.evidence, alarm.group)))
 
 
-def _alarm(sums: PeriodCounts, found: CourseEvidence, test: int, group: int, names: Names) -> Alarm:
+def _alarm(sums: PeriodCounts, evidence: CourseEvidence, test: int, group: int, names: Names) -> Alarm:
     """The alarm of one test of one group; `names` are labels, bins and the reference."""
     labels, bins, reference = names
-    periods, kind, course = sums.periods, found.kinds[test], found.adjusted[:, test, group]
-    gain, where, b, inside = found.gains[kind][:, group], "", 0, np.full(len(sums.bin_of), True)
+    periods, kind, course = sums.periods, evidence.kinds[test], evidence.adjusted[:, test, group]
+    gain, where, b, inside = evidence.gains[kind][:, group], "", 0, np.full(len(sums.bin_of), True)
     if kind == "cells":
-        b = int(np.argmax(found.cells[:, group].max(axis=0)))
+        b = int(np.argmax(evidence.cells[:, group].max(axis=0)))
         gain, where, inside = gain[:, b], risk_range(bins.label(b)), sums.bin_of == b
     past = np.array([period in reference for period in periods])
     after = int(np.flatnonzero(past)[-1]) + 1 if past.any() else 0
-    always = ep.best_always(sums.one(group, after), kind, found.shift[[group]], b)
+    always = ep.best_always(sums.one(group, after), kind, evidence.shift[[group]], b)
     onset = onset_of(gain[after:], always, ALARM * len(labels)).later(after)
-    if onset.shown and not _right_before(sums.one(group), inside, after, onset.place, found.shift[group]):
+    if onset.shown and not _right_before(sums.one(group), inside, after, onset.place, evidence.shift[group]):
         onset = Onset(onset.place, after, onset.high)
     span = onset if onset.shown else Onset(after, after, after)
     people, events, expected = (
@@ -233,7 +233,7 @@ def _right_before(own: PeriodCounts, inside: BoolArray, first: int, onset: int, 
     )
     rate = mean * np.exp(shift) / (1 - mean + mean * np.exp(shift))
     spread = np.sqrt((people * rate * (1 - rate)).sum())
-    return bool(abs((positives - people * rate).sum()) <= normal_quantile((1 + CONFIDENCE) / 2) * spread)
+    return bool(abs((positives - people * rate).sum()) <= NORMAL_REACH * spread)
 
 
 def claims_of(alarms: Sequence[Alarm], bins: Bins) -> tuple[CourseClaim, ...]:
@@ -270,12 +270,19 @@ def _claim(alarm: Alarm, bins: Bins) -> CourseClaim:
         kind="overall" if kind == "group" and alarm.group == EVERYBODY.name else kind,
         who=alarm.group,
         direction=direction,
-        estimate=alarm.value,
-        p_value=min(1 / alarm.evidence, 1.0),
-        observed=alarm.events / alarm.people,
         where=where,
         since_low=alarm.onset_low if alarm.since else "",
         since_high=alarm.onset_high if alarm.since else "",
-        reference=alarm.reference_value,
-        **{name: getattr(alarm, name) for name in ALIKE},
+        **claim_numbers(alarm),
     )
+
+
+def claim_numbers(alarm: Alarm) -> dict[str, Any]:
+    """What a claim takes from its alarm, whose numbers may be protected."""
+    return {
+        "estimate": alarm.value,
+        "p_value": min(1 / alarm.evidence, 1.0),
+        "observed": alarm.events / alarm.people,
+        "reference": alarm.reference_value,
+        **{name: getattr(alarm, name) for name in ALIKE},
+    }

@@ -287,42 +287,42 @@ def _periods(sums: PeriodCounts, labels: Sequence[str]) -> pd.DataFrame:
     return pd.DataFrame(_rows(sums, labels, [""]) | numbers).drop(columns="test")
 
 
-def _evidence(sums: PeriodCounts, found: CourseEvidence, labels: Sequence[str]) -> pd.DataFrame:
+def _evidence(sums: PeriodCounts, evidence: CourseEvidence, labels: Sequence[str]) -> pd.DataFrame:
     """Each test of each group after each period."""
-    value = printed_evidence(found.adjusted)
+    value = printed_evidence(evidence.adjusted)
     alarm = np.maximum.accumulate(value, axis=0) >= ALARM
     return pd.DataFrame(
-        _rows(sums, labels, found.kinds) | {"evidence": value.ravel(), "alarm": alarm.ravel()}
+        _rows(sums, labels, evidence.kinds) | {"evidence": value.ravel(), "alarm": alarm.ravel()}
     )
 
 
 def _groups(
     sums: PeriodCounts,
-    found: CourseEvidence,
+    evidence: CourseEvidence,
     periods: pd.DataFrame,
     alarms: Sequence[Alarm],
     stakes: FloatArray,
 ) -> pd.DataFrame:
     """One row for each group: evidence, the verdict, and the last period beside the one before."""
-    n, kinds, best = len(sums.groups), np.array(found.kinds), found.adjusted.max(axis=1)
+    n, kinds, best = len(sums.groups), np.array(evidence.kinds), evidence.adjusted.max(axis=1)
     raised, last = best >= np.log(ALARM), periods[-n:].reset_index(drop=True)
     first = np.array(sums.periods)[raised.argmax(axis=0)]
     of_group = {alarm.group: alarm for alarm in alarms}
-    told = [of_group.get(group.name) for group in sums.groups]
+    alarm_of = [of_group.get(group.name) for group in sums.groups]
     events, expected = (part.sum(axis=(0, 2)) for part in (sums.positives, sums.score))
     limits = np.array([true_events(n, ALARM / stake) for n, stake in zip(events, stakes)])
     table = {
         "group": last["group"],
         "label": last["label"],
         "evidence": printed_evidence(best[-1]),
-        "test": kinds[found.adjusted[-1].argmax(axis=0)],
+        "test": kinds[evidence.adjusted[-1].argmax(axis=0)],
         "highest": printed_evidence(best.max(axis=0)),
-        "highest_test": kinds[found.adjusted.max(axis=0).argmax(axis=0)],
+        "highest_test": kinds[evidence.adjusted.max(axis=0).argmax(axis=0)],
         "alarm": raised.any(axis=0),
         "raised": np.where(raised.any(axis=0), first, ""),
-        "named": [alarm is not None and not alarm.explained_by for alarm in told],
-        "explained_by": ["" if alarm is None else alarm.explained_by for alarm in told],
-        **{name: [NAN if alarm is None else getattr(alarm, name) for alarm in told] for name in LEFT},
+        "named": [alarm is not None and not alarm.explained_by for alarm in alarm_of],
+        "explained_by": ["" if alarm is None else alarm.explained_by for alarm in alarm_of],
+        **{name: [NAN if alarm is None else getattr(alarm, name) for alarm in alarm_of] for name in LEFT},
         **{
             name: np.divide(end, expected, out=np.full(n, NAN), where=expected > 0)
             for name, end in zip(LIMITS, limits.T)

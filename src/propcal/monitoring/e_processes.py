@@ -33,6 +33,7 @@ import numpy as np
 from scipy.optimize import brentq, minimize_scalar
 from scipy.special import gammaln
 
+from propcal.auditing.intervals import bisected
 from propcal.core.grid import BoolArray, FloatArray
 from propcal.core.logistic import log_odds
 from propcal.monitoring.watched_groups import CHANGE_TESTS, TESTS, PeriodCounts
@@ -90,11 +91,11 @@ def shift_gains(sums: PeriodCounts, shifts: FloatArray, own: FloatArray | None =
     if own is not None:
         factor = np.exp(own)[None, :, None]
         mean = mean * factor / (1 - mean + mean * factor)
-    made = []
+    gains = []
     for shift in shifts:
         grown = sums.people * np.log1p(mean * np.expm1(shift))
-        made.append(sums.by_bin(shift * sums.positives - grown))
-    return np.stack(made, axis=-1)
+        gains.append(sums.by_bin(shift * sums.positives - grown))
+    return np.stack(gains, axis=-1)
 
 
 def slope_gains(sums: PeriodCounts, tilts: FloatArray) -> FloatArray:
@@ -103,11 +104,11 @@ def slope_gains(sums: PeriodCounts, tilts: FloatArray) -> FloatArray:
     spread = sums.people * sums.mean * (1 - sums.mean)
     total = np.maximum(spread.sum(axis=2, keepdims=True), 1e-300)
     distance = x - (spread * x).sum(axis=2, keepdims=True) / total
-    made = []
+    gains = []
     for tilt in tilts:
         grown = sums.people * np.log1p(sums.mean * np.expm1(tilt * distance))
-        made.append((tilt * distance * sums.positives - grown).sum(axis=2))
-    return np.stack(made, axis=-1)
+        gains.append((tilt * distance * sums.positives - grown).sum(axis=2))
+    return np.stack(gains, axis=-1)
 
 
 def best_always(own: PeriodCounts, kind: str, shift: FloatArray, bin_index: int = 0) -> float:
@@ -131,14 +132,10 @@ def changed_evidence(sums: PeriodCounts, reference: BoolArray) -> tuple[FloatArr
 
     Shapes (periods, groups) and (periods, groups, bins). Periods up to the last reference have no evidence.
     """
-    shapes = sums.people.shape[1], sums.n_bins
     grid = np.arange(-_places(FURTHEST) - _places(SHIFTS[-1]), _places(FURTHEST) + _places(SHIFTS[-1]) + 1)
     gain = shift_gains(sums, np.asarray(grid * STEP, dtype=np.float64))
-    level, cells = np.zeros((len(gain), shapes[0])), np.zeros((len(gain), *shapes))
-    level[:] = _against_reference(gain.sum(axis=2), reference)
-    for b in range(shapes[1]):
-        cells[:, :, b] = _against_reference(gain[:, :, b], reference)
-    return level, cells
+    cells = [_against_reference(gain[:, :, b], reference) for b in range(sums.n_bins)]
+    return _against_reference(gain.sum(axis=2), reference), np.stack(cells, axis=2)
 
 
 def _places(shift: float) -> int:
@@ -262,15 +259,12 @@ def _factor(
     parts = placed[:, None, None] + BETS[:, None, None] * events - grown[:, None, None]
     evidence = np.logaddexp(np.logaddexp.reduce(parts, axis=0), waiting)
     share = mass * np.exp(placed + own - grown - before)[:, None]  # of the evidence before, of each outcome
-    low, high = 0.0, cap - before
-    for _ in range(HALVINGS):
-        middle = (low + high) / 2
-        beyond = float((share * -np.expm1(np.minimum(cap - middle - evidence, 0.0))).sum())
-        if beyond < 1 and middle + np.log1p(-beyond) < 0:
-            low = middle
-        else:
-            high = middle
-    return low
+
+    def too_small(factor: float) -> bool:
+        beyond = float((share * -np.expm1(np.minimum(cap - factor - evidence, 0.0))).sum())
+        return beyond < 1 and bool(factor + np.log1p(-beyond) < 0)
+
+    return float(bisected(too_small, 0.0, cap - before, HALVINGS)[0])
 
 
 def spread_out(people: FloatArray, mean: FloatArray, ends: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -355,10 +349,10 @@ def _reference_shift(sums: PeriodCounts, chosen: Any, positives: FloatArray) -> 
     """The shift of each group's log-odds at the reference, by bisection; 0 where nobody was."""
     people, mean = sums.people[chosen], sums.mean[chosen]
     total = positives.sum(axis=1)
-    low, high = np.full(len(total), -6.0), np.full(len(total), 6.0)
-    for _ in range(50):
-        middle = (low + high) / 2
-        factor = np.exp(middle)[None, :, None]
-        expected = (people * mean * factor / (1 - mean + mean * factor)).sum(axis=(0, 2))
-        low, high = np.where(expected < total, middle, low), np.where(expected < total, high, middle)
+
+    def too_small(shift: FloatArray) -> BoolArray:
+        factor = np.exp(shift)[None, :, None]
+        return np.asarray((people * mean * factor / (1 - mean + mean * factor)).sum(axis=(0, 2)) < total)
+
+    low, high = bisected(too_small, np.full(len(total), -6.0), np.full(len(total), 6.0), 50)
     return np.where(people.sum(axis=(0, 2)) > 0, (low + high) / 2, 0.0)

@@ -77,14 +77,14 @@ class ExplainedAlarms:
         Within each part, the order is that of a group's first alarm.
         """
         named = errors_to_name(self, len(self.of_group))
-        told = [alarm for name in self.of_group if name in named for alarm in self.of_group[name]]
+        ordered = [alarm for name in self.of_group if name in named for alarm in self.of_group[name]]
         for name, own in self.of_group.items():
             if name not in named:
                 _, *rest = self.left(name, named)
                 cause = listed([self.of_group[other][0].label for other in self.overlapping(name, named)])
                 more: dict[str, Any] = dict(zip(Left._fields[1:], rest))
-                told += [replace(alarm, explained_by=cause, **more) for alarm in own]
-        return tuple(told)
+                ordered += [replace(alarm, explained_by=cause, **more) for alarm in own]
+        return tuple(ordered)
 
     def overlapping(self, name: str, others: Iterable[str]) -> list[str]:
         """Those of the others that share people with a group."""

@@ -15,7 +15,7 @@ import pandas as pd
 
 from propcal.auditing.compare import Comparison, compare, loss_of_everybody
 from propcal.auditing.hypothesis_tests import SIGNIFICANCE, holm
-from propcal.auditing.intervals import CONFIDENCE, normal_quantile, normal_tail
+from propcal.auditing.intervals import NORMAL_REACH, normal_tail
 from propcal.auditing.measures import Estimate
 from propcal.auditing.names import TOO_HIGH, TOO_LOW, UNTESTED
 from propcal.core.atoms import Atoms
@@ -35,7 +35,6 @@ FEWEST_FITTED = 2  # periods
 USUAL = 12  # periods that are used if it is not known since when the score is wrong
 BETTER, WORSE, ALIKE, NONE = "better", "worse", "no clear change", "not corrected"
 NEARER, FURTHER = "nearer to 1", "further from 1"
-Z = normal_quantile((1 + CONFIDENCE) / 2)
 
 
 def held_out_comparison(
@@ -141,9 +140,10 @@ def leave_one_site_out(parts: Mapping[str, Atoms], **settings: Any) -> Travel:
     return Travel(with_findings(table, np.array(changed)), _pooled(found), found)
 
 
-def site_change(found: Comparison) -> dict[str, Any]:
+def site_change(comparison: Comparison) -> dict[str, Any]:
     """What a correction does to the people of one site; limits where a count is small."""
-    loss, audits = loss_of_everybody(found), [audit.groups.iloc[0] for audit in found.audits.values()]
+    loss = loss_of_everybody(comparison)
+    audits = [audit.groups.iloc[0] for audit in comparison.audits.values()]
     row: dict[str, Any] = {"people": audits[0]["people"]}
     for when, everybody in zip(("before", "after"), audits):
         for end in ("", "_low", "_high"):
@@ -186,12 +186,12 @@ def with_findings(table: pd.DataFrame, changed: BoolArray) -> pd.DataFrame:
 
 def _error(low: Any, high: Any) -> Any:
     """Standard error from the interval."""
-    return (high - low) / (2 * Z)
+    return (high - low) / (2 * NORMAL_REACH)
 
 
-def _pooled(found: Mapping[str, Comparison]) -> Estimate:
+def _pooled(comparisons: Mapping[str, Comparison]) -> Estimate:
     """The O/E ratio of all sites together, each after its correction."""
-    rows = pd.DataFrame([list(one.audits.values())[-1].groups.iloc[0] for one in found.values()])
+    rows = pd.DataFrame([list(one.audits.values())[-1].groups.iloc[0] for one in comparisons.values()])
     rate, mean, low, high = (
         rows[name].to_numpy(dtype=np.float64)
         for name in ("outcome_rate", "mean_score", "observed_expected_low", "observed_expected_high")
@@ -202,5 +202,5 @@ def _pooled(found: Mapping[str, Comparison]) -> Estimate:
         own = observed * _error(np.log(low), np.log(high))
     own = np.where(np.isfinite(own) & (observed > 0), own, np.sqrt(expected))  # few people or events
     error = float(np.sqrt(np.sum(own**2)) / observed.sum()) if observed.sum() > 0 else float("nan")
-    ratio, reach = float(observed.sum() / expected.sum()), float(np.exp(Z * error))
+    ratio, reach = float(observed.sum() / expected.sum()), float(np.exp(NORMAL_REACH * error))
     return Estimate(ratio, ratio / reach, ratio * reach)

@@ -178,11 +178,11 @@ class Monitor(MonitorSettings):
             raise InputError(f"{where}: there are no rows", argument="people")
         return self._take(found, replace)
 
-    def _take(self, found: DatedAtoms, replaced: Sequence[str]) -> Added:
+    def _take(self, dated: DatedAtoms, replaced: Sequence[str]) -> Added:
         """Add what was read; nothing changes before all of it is checked."""
-        missing = [period for period in replaced if period not in found.periods]
+        missing = [period for period in replaced if period not in dated.periods]
         if missing:
-            held = [period for period in missing if period in found.held_back]
+            held = [period for period in missing if period in dated.held_back]
             why = "its outcomes are not known yet" if held else "the data have nobody in it"
             raise InputError(
                 f"{(held or missing)[0]} cannot be replaced: {why}",
@@ -190,7 +190,7 @@ class Monitor(MonitorSettings):
                 next_step="See delay" if held else "Name the files that have it",
             )
         records, same, before = dict(self.records), [], self.records
-        for period, atoms in found.periods.items():
+        for period, atoms in dated.periods.items():
             refuse_unmonitored(atoms)
             record = PeriodRecord(atoms.n_people, atoms.people_fingerprint(), atoms.left_out.people)
             known = before.get(period)
@@ -200,13 +200,13 @@ class Monitor(MonitorSettings):
                 same.append(period)
                 continue
             records[period] = replace(record, late=bool(before) and period < max(before))
-        changed = [period for period in found.periods if period not in same]
+        changed = [period for period in dated.periods if period not in same]
         again = [period for period in changed if period in before]
         replaced_people = {period: (before[period].people, records[period].people) for period in again}
         if changed:
-            self._rebuild({period: _small(found.periods[period]) for period in changed}, records)
+            self._rebuild({period: _small(dated.periods[period]) for period in changed}, records)
         new = tuple(period for period in changed if period not in again)
-        return Added(new, tuple(again), tuple(same), found.held_back, found.undated, replaced_people)
+        return Added(new, tuple(again), tuple(same), dated.held_back, dated.undated, replaced_people)
 
     def _rebuild(self, changed: dict[str, Atoms], records: dict[str, PeriodRecord]) -> None:
         try:

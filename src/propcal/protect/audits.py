@@ -262,10 +262,10 @@ class _ProtectedAudit:
     def _distribution(self) -> pd.DataFrame:
         """Histograms in the risk ranges of the audit."""
         edges, n = from_grid(self.counts.bins.edges), len(self.counts.bins)
-        told = self.shown.printable[:, self.n :].reshape(2, -1, n)
+        counts = self.shown.printable[:, self.n :].reshape(2, -1, n)
         ends = {"score_from": edges[:-1], "score_to": edges[1:]}
         found = {
-            self.names[g]: ends | {"people": told[0, g], "positives": told[1, g]} for g in self._measured
+            self.names[g]: ends | {"people": counts[0, g], "positives": counts[1, g]} for g in self._measured
         }
         return stacked_columns(found)
 

@@ -17,7 +17,7 @@ from propcal.core.grid import BoolArray, IntArray, from_grid
 from propcal.core.groups.collection import membership
 from propcal.core.patterns import PERIOD, Patterns
 from propcal.core.reduction import by_key
-from propcal.monitoring.alarms import Alarm, CourseClaim
+from propcal.monitoring.alarms import Alarm, CourseClaim, claim_numbers
 from propcal.monitoring.course import LEFT, LIMITS, Course, left_out_notes, with_last_periods
 from propcal.monitoring.e_processes import ALARM
 from propcal.numbers import RATIO_DIGITS, Limit, risk_range
@@ -175,10 +175,7 @@ class _ProtectedCourse:
 def _shown_claim(claim: CourseClaim, alarms: Sequence[Alarm]) -> CourseClaim:
     """A claim with the numbers of its alarm, as they are shown."""
     (alarm,) = (alarm for alarm in alarms if (alarm.group, alarm.test) == (claim.who, claim.test))
-    names = {"estimate": "value", "low": "low", "high": "high", "reference": "reference_value"}
-    numbers: dict[str, Any] = {name: getattr(alarm, of) for name, of in names.items()}
-    numbers |= dict.fromkeys(("people", "events", "observed", "predicted"), NAN)
-    return replace(claim, p_value=min(1 / alarm.evidence, 1.0), **numbers)
+    return replace(claim, **claim_numbers(alarm))
 
 
 def band(evidence: float) -> Limit:

@@ -103,9 +103,9 @@ def _flags(comparison: Comparison, rule: Rule) -> pd.DataFrame:
         other = np.roll(np.arange(2 * n), n)
         estimate = people + (shown.people - people)[other] + apart  # of a small count, from the others
         left = np.minimum(estimate + 3 * MOVED, 2 * rule.fewest - 2) - np.maximum(estimate - 3 * MOVED, 0) + 1
-        told = (~few | (left >= WANTED))[other]
+        follow = (~few | (left >= WANTED))[other]
         counts = [
-            Limit(2 * rule.fewest - 1, "below") if few[i] else shown.people_at(i) if told[i] else np.nan
+            Limit(2 * rule.fewest - 1, "below") if few[i] else shown.people_at(i) if follow[i] else np.nan
             for i in range(2 * n)
         ]
         rows = table.index[first : first + n]

@@ -14,7 +14,7 @@ import pandas as pd
 from propcal.auditing.audit_tables import ENDS
 from propcal.auditing.claims import NAN, Claim
 from propcal.auditing.headcount import Counts, Headcount, ScoreValues
-from propcal.auditing.intervals import CONFIDENCE, normal_quantile
+from propcal.auditing.intervals import NORMAL_REACH
 from propcal.auditing.names import MEASURE_NAMES
 from propcal.core.grid import BoolArray, FloatArray, IntArray, from_grid
 from propcal.core.groups.collection import Group
@@ -154,7 +154,7 @@ class ShownCounts(Disclosed):
         found = self.ratios([i], [[x] for x in exact], None if mean is None else [mean])
         return [float(x[0]) for x in found]
 
-    def others_at(self, i: int, claim: Claim) -> dict[str, float]:
+    def others_at(self, i: int, claim: Claim) -> dict[str, Any]:
         """The O/E ratio, with its interval, of everybody (the first set) who is not in the set of a claim."""
         exact = {f"others{end}": getattr(claim, f"others{end}") for end in ENDS}
         counts = (self.headcount.people[:, 0] - self.headcount.people[:, i])[:, None]
@@ -278,7 +278,7 @@ def _moved_intercept(table: pd.DataFrame, shown: ShownCounts, sets: Sequence[int
     moved_ratio = shown.ratios(sets, ends)[0]
     with np.errstate(divide="ignore", invalid="ignore"):
         added = events * (moved_ratio / ratio - 1)
-    change = added * ((high - low) / (2 * normal_quantile((1 + CONFIDENCE) / 2))) ** 2
+    change = added * ((high - low) / (2 * NORMAL_REACH)) ** 2
     return np.where(np.isfinite(change) & (np.array(sets) > 0), change, 0.0)
 
 
@@ -298,16 +298,15 @@ def moved_ratios(
     equal scores is kept, to one digit; moved counts make it wider. It excludes 1 if the exact one does.
     """
     (ratio, *ends), (people, events, mean, mean_variance) = exact, shown
-    reach = normal_quantile((1 + CONFIDENCE) / 2)
     with np.errstate(invalid="ignore", divide="ignore"):
         binomial = counts[1] / counts.sum(axis=0) / counts[0]
         value = np.where(np.isfinite(ratio), events / (people * mean), np.nan)
         added = mean_variance / mean**2 + moves * VARIANCE * (events**-2.0 + people**-2.0)
         around = []
         for sign, end in zip((-1, 1), ends):
-            effect = np.maximum(np.round((np.log(end / ratio) / reach) ** 2 / binomial, 1), 0.1)
+            effect = np.maximum(np.round((np.log(end / ratio) / NORMAL_REACH) ** 2 / binomial, 1), 0.1)
             variance = effect * (1 - events / people) / events + added
-            around.append(value * np.exp(sign * reach * np.sqrt(variance)))
+            around.append(value * np.exp(sign * NORMAL_REACH * np.sqrt(variance)))
         return _agreeing((value, around[0], around[1]), *ends)
 
 

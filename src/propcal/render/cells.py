@@ -111,8 +111,8 @@ def cell(column: Column, row: Row, style: Style) -> str:
 
 def more(column: Column, row: Row, style: Style) -> str:
     """What stands below a value, or behind it in parentheses, where there is room."""
-    made = KINDS[column.kind].more
-    text = "" if made is None else made(style, row, column)
+    print_more = KINDS[column.kind].more
+    text = "" if print_more is None else print_more(style, row, column)
     return "" if text == style.unknown else text
 
 

@@ -46,10 +46,10 @@ def template_text(name: str) -> str:
 @cache
 def environment() -> Environment:
     """All templates; everything that is put in is escaped."""
-    made = Environment(
+    jinja = Environment(
         loader=FunctionLoader(template_text), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
-    made.filters |= {
+    jinja.filters |= {
         "nb": unbroken,
         "on_page": lambda blocks: shown_at(blocks, At.PAGE),
         "on_card": lambda blocks: leaves_at(blocks, At.CARD),
@@ -79,14 +79,14 @@ def environment() -> Environment:
         "group_lines": svg.group_lines,
         "group_data": svg.group_data,
     }
-    return made
+    return jinja
 
 
 def html(document: Document) -> str:
     """The page of a document, with a rule that allows no other style and no other script."""
     data = document.data() if callable(document.data) else document.data
-    made = document.made or f"propcal {__version__}"  # printed at the foot of each sheet of paper
-    style = template_text("page.css").replace("@@title@@", css_text(document.title)).replace("@@made@@", made)
+    foot = document.made or f"propcal {__version__}"  # printed at the foot of each sheet of paper
+    style = template_text("page.css").replace("@@title@@", css_text(document.title)).replace("@@made@@", foot)
     script = template_text(document.script) if document.script else ""
     content = "" if data is None else packed(rounded(data))
     about = {"style": style, "script": script, "content": content, "version": __version__}

@@ -72,8 +72,8 @@ def group_lines(group: GroupPictures, plots: Sequence[Plot]) -> dict[str, str]:
 def group_data(drawn: PerformancePictures) -> list[dict[str, Any]]:
     """What a page needs to draw the group that a reader picks."""
     return [
-        {"name": each.name, "lines": group_lines(each, drawn.plots), "tables": each.tables, "told": each.told}
-        for each in drawn.groups
+        {"name": g.name, "lines": group_lines(g, drawn.plots), "tables": g.tables, "told": g.captions}
+        for g in drawn.groups
     ]
 
 

@@ -28,9 +28,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
-from propcal.auditing.intervals import CONFIDENCE, normal_tail, t_quantile
+from propcal.auditing.intervals import CONFIDENCE, bisected, normal_tail, t_quantile
 from propcal.auditing.sample import Sample
-from propcal.core.grid import FloatArray
+from propcal.core.grid import BoolArray, FloatArray
 from propcal.core.logistic import fit_logistic, spline_basis
 from propcal.errors import InputError
 
@@ -134,10 +134,7 @@ class _Estimates(NamedTuple):
         low, high = np.zeros(len(target)), np.full(len(target), 4 * float(np.var(self.estimate)) + 1e-12)
         while np.any(grown := self.squares(high)[0] > target):
             high[grown] *= 2
-        for _ in range(STEPS):
-            middle = (low + high) / 2
-            more = self.squares(middle)[0] > target
-            low, high = np.where(more, middle, low), np.where(more, high, middle)
+        low, high = bisected(lambda tau2: self.squares(tau2)[0] > target, low, high, STEPS)
         return np.where(self.squares(np.zeros(len(target)))[0] > target, (low + high) / 2, 0.0)
 
 
@@ -197,11 +194,13 @@ def prediction_interval(estimate: FloatArray, variance: FloatArray, count: Float
     squares, mean, weight = sites.squares(tau2)
     spread = np.sqrt(tau2 + squares / sites.freedom / weight)
     shares = np.array([(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
+
+    def too_low(ends: FloatArray) -> BoolArray:
+        below = special.stdtr(sites.freedom, (ends[:, None] - mean) / spread).mean(axis=1)
+        return np.asarray(below < shares)
+
     low, high = (np.full(2, end) for end in (np.min(mean - 60 * spread), np.max(mean + 60 * spread)))
-    for _ in range(STEPS):
-        middle = (low + high) / 2
-        share = special.stdtr(sites.freedom, (middle[:, None] - mean) / spread).mean(axis=1)
-        low, high = np.where(share < shares, middle, low), np.where(share < shares, high, middle)
+    low, high = bisected(too_low, low, high, STEPS)
     return float(low[0] + high[0]) / 2, float(low[1] + high[1]) / 2
 
 

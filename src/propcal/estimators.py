@@ -37,8 +37,8 @@ from propcal.core.criterion import Criterion, multicalibration, proportional
 from propcal.core.fit.boost import BoostResult, FittingData, Settings, boost, learn_curve
 from propcal.core.fit.evidence import FoundErrors
 from propcal.core.grid import FloatArray
-from propcal.core.groups.collection import Collection, Labels
-from propcal.core.groups.groups import Groups
+from propcal.core.groups.group import Collection, Labels
+from propcal.core.groups.group_definition import Groups
 from propcal.core.reduction import without_keys
 from propcal.data.by_name import method_takes_frame
 from propcal.data.frames import attribute_columns
@@ -48,7 +48,7 @@ from propcal.discovery.points_of_rows import LearnedPoints, learn_points, withou
 from propcal.errors import InputError, Message, refused
 from propcal.identity import Identity
 from propcal.numbers import plural
-from propcal.options import Seed
+from propcal.option_records import Seed
 
 __all__ = ["MCBoost", "PMCBoost"]
 

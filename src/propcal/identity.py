@@ -8,7 +8,7 @@ from typing import Any
 
 from propcal.errors import refused
 from propcal.numbers import IN_SENTENCE
-from propcal.options import Panel
+from propcal.option_records import Panel
 from propcal.plain_text import plain
 
 NAMES = Panel("Names in the report")

@@ -25,11 +25,11 @@ from propcal.core.categories import (
 from propcal.core.choices import Intersections, Missing, Table, Values
 from propcal.core.criterion import CRITERIA
 from propcal.core.grid import IntArray, check_choice, check_number
-from propcal.core.groups.groups import Groups, definition
+from propcal.core.groups.group_definition import Groups, definition
 from propcal.data.by_name import takes_frame
 from propcal.data.frames import columns_of_x
 from propcal.data.rows_to_atoms import Rows, checked_rows
-from propcal.options import LossOptions, LossRule, spelled_out
+from propcal.option_records import LossOptions, LossRule, spelled_out
 
 __all__ = ["dc_loss", "loss_scorer", "mc_loss", "pmc_loss", "smallest_alpha"]
 _NONE: IntArray = np.empty(0, dtype=np.int64)  # passed as scores if the bins do not depend on them

@@ -24,7 +24,6 @@ from propcal.auditing.hypothesis_tests import (
     holm,
     shares_for,
 )
-from propcal.auditing.intervals import exact_interval, wilson_interval
 from propcal.auditing.logistic_calibration import calibration, weighted_distances
 from propcal.auditing.measures import (
     auroc,
@@ -34,9 +33,10 @@ from propcal.auditing.measures import (
     observed_expected,
     ratio_intervals,
 )
+from propcal.auditing.rate_intervals import exact_interval, wilson_interval
 from propcal.auditing.sample import Sample
 from propcal.core.draws import Draws
-from propcal.core.groups.collection import GroupSize
+from propcal.core.groups.group import GroupSize
 from propcal.core.logistic import expit, fit_logistic, log_odds, spline_basis
 from propcal.data.rows_to_atoms import rows_to_atoms
 

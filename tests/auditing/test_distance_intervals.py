@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from propcal.auditing import logistic_calibration as calibration
-from propcal.auditing.intervals import accepted, possible_truths
+from propcal.auditing.rate_intervals import accepted, possible_truths
 
 
 def plainly(cells, bend, noise, observed):

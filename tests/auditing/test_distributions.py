@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from propcal.auditing import intervals as own
+from propcal.auditing import rate_intervals as own
 
 SHARES = [1e-9, 0.0005, 0.025, 0.5, 0.8, 0.975, 0.9999]
 CLOSE = {"rel": 1e-12, "abs": 1e-300}

@@ -12,13 +12,13 @@ from propcal.auditing.audit_claims import _where_scores_are, certain_regions
 from propcal.auditing.audit_tables import detectable
 from propcal.auditing.claims import Region
 from propcal.auditing.hypothesis_tests import events_p_value, slope_test
-from propcal.auditing.intervals import accepted_range, possible_truths
 from propcal.auditing.loss_intervals import DEBIASED_COLUMNS
 from propcal.auditing.measures import ratio_intervals, reversed_ranking, surely_not_reversed
+from propcal.auditing.rate_intervals import accepted_range, possible_truths
 from propcal.auditing.sample import Sample
 from propcal.core.fit.evidence import repeat_effect
 from propcal.core.fit.log_odds_cells import Basis, _triangles, count_cells
-from propcal.core.groups.collection import EVERYBODY
+from propcal.core.groups.group import EVERYBODY
 from propcal.data.rows_to_atoms import rows_to_atoms
 from propcal.datasets import make_ed_visits
 from propcal.protect.rule import shown_p

@@ -10,10 +10,10 @@ from typer.testing import CliRunner
 
 import propcal
 from propcal.cli import app
-from propcal.cli.options import OFFERED, Only, Without, add_command, words
+from propcal.cli.commands_from_records import OFFERED, Only, Without, add_command, words
 from propcal.errors import Argument
 from propcal.identity import Identity
-from propcal.options import (
+from propcal.option_records import (
     DATA,
     AuditOptions,
     AuditRule,
@@ -145,7 +145,7 @@ def test_a_new_option_is_one_field():
     assert heard == [0.25]
     assert "How much." in said
     assert "Default: 0.5" in said
-    from propcal.cli.options import FLAGS, as_flag
+    from propcal.cli.commands_from_records import FLAGS, as_flag
 
     assert as_flag(Argument("surprise_level")) == "--surprise-level"
     del FLAGS["surprise_level"]

@@ -26,7 +26,7 @@ from propcal.data.by_name import takes_frame
 from propcal.data.rows_to_atoms import rows_to_atoms, warn_of_unused_ids
 from propcal.errors import InputError, refused
 from propcal.identity import Identity
-from propcal.options import AuditOptions, AuditRule, Correcting, spelled_out
+from propcal.option_records import AuditOptions, AuditRule, Correcting, spelled_out
 
 
 @dataclass(frozen=True, eq=False, repr=False)

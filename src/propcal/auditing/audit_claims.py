@@ -20,16 +20,17 @@ from scipy.special import chdtri
 
 from propcal.auditing import hypothesis_tests as ht
 from propcal.auditing.claims import Claim, Kind, Region, numbers_of
-from propcal.auditing.intervals import CONFIDENCE, exact_interval, normal_quantile
-from propcal.auditing.measures import Limits, observed_expected, ratio_intervals
+from propcal.auditing.measures import observed_expected
 from propcal.auditing.named_errors import NamedErrors
 from propcal.auditing.names import AS_COMPARED, CHANCE, TOO_HIGH, TOO_LOW
 from propcal.auditing.profile import Profile
+from propcal.auditing.rate_intervals import CONFIDENCE, exact_interval, normal_quantile
+from propcal.auditing.ratio_intervals import Limits, ratio_intervals
 from propcal.auditing.sample import Sample
 from propcal.core.atoms import Atoms
 from propcal.core.fit.log_odds_cells import Basis, fine_cells
 from propcal.core.grid import UNIT
-from propcal.core.groups.collection import EVERYBODY, Group, membership
+from propcal.core.groups.group import EVERYBODY, Group, membership
 from propcal.core.logistic import expit, fit_logistic
 from propcal.numbers import known
 

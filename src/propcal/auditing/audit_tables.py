@@ -10,15 +10,15 @@ import pandas as pd
 
 from propcal.auditing.findings import Findings
 from propcal.auditing.hypothesis_tests import NOT_OF_GROUPS, SIGNIFICANCE, CalibrationTest
-from propcal.auditing.intervals import NORMAL_REACH, normal_quantile, wilson_interval
 from propcal.auditing.loss_intervals import rate_limits
 from propcal.auditing.measures import UNKNOWN, checked_thresholds, odds_of
 from propcal.auditing.names import AS_COMPARED, CHANCE, LEFT_OUT, NOT_ENOUGH, TOO_HIGH, TOO_LOW, UNTESTED
 from propcal.auditing.profile import MEASURES, Profile
+from propcal.auditing.rate_intervals import NORMAL_REACH, normal_quantile, wilson_interval
 from propcal.core.categories import Categories, smallest_alpha_of
 from propcal.core.criterion import CRITERIA, proportional
 from propcal.core.grid import BoolArray
-from propcal.core.groups.collection import group_labels, membership
+from propcal.core.groups.group import group_labels, membership
 from propcal.errors import refused
 from propcal.identity import Identity
 

@@ -18,20 +18,20 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from propcal.auditing.intervals import bisected
 from propcal.auditing.profile import JudgedGroups, audited_groups
+from propcal.auditing.rate_intervals import bisected
 from propcal.auditing.sample import Sample
 from propcal.core.atoms import Atoms
 from propcal.core.choices import Intersections, Missing, Table, Values
 from propcal.core.draws import Draws, draw_outcomes
 from propcal.core.fit.evidence import repeat_effect, with_effect
 from propcal.core.grid import FloatArray, IntArray, check_number
-from propcal.core.groups.collection import GroupSize, membership
-from propcal.core.groups.groups import Groups, definition
+from propcal.core.groups.group import GroupSize, membership
+from propcal.core.groups.group_definition import Groups, definition
 from propcal.core.reduction import without_clusters, without_keys
 from propcal.data.rows_to_atoms import rows_to_atoms
 from propcal.errors import InputError
-from propcal.options import Seed
+from propcal.option_records import Seed
 
 COLUMNS = (
     "group", "people", "measure", "value", "sigma", "chance_median", "chance_95", "p_value", "adjusted_p",

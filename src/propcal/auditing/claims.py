@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from propcal.core.groups.collection import EVERYBODY
+from propcal.core.groups.group import EVERYBODY
 from propcal.numbers import Limit, known
 from propcal.plain_text import plain
 

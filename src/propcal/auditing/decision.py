@@ -17,15 +17,15 @@ import numpy as np
 from propcal.auditing import chance
 from propcal.auditing import hypothesis_tests as ht
 from propcal.auditing.audit_claims import CERTAIN, certain_regions
-from propcal.auditing.intervals import normal_quantile
 from propcal.auditing.profile import JudgedGroups, audited_groups
+from propcal.auditing.rate_intervals import normal_quantile
 from propcal.auditing.sample import FEWEST_CLUSTERS, Sample
 from propcal.core.atoms import Atoms
 from propcal.core.categories import Buckets, Categories, categories, category_min_share
 from propcal.core.draws import Draws, symmetric_root
 from propcal.core.fit.evidence import FoundErrors, repeat_effect, with_effect
 from propcal.core.grid import BoolArray, FloatArray
-from propcal.core.groups.collection import EVERYBODY, GroupSize, membership
+from propcal.core.groups.group import EVERYBODY, GroupSize, membership
 from propcal.core.patterns import CLUSTER, Patterns
 from propcal.core.reduction import without_clusters
 

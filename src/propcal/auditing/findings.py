@@ -26,7 +26,7 @@ from propcal.core.choices import WeightKind
 from propcal.core.draws import Draws
 from propcal.core.fit.evidence import repeat_effect, with_effect
 from propcal.core.grid import UNIT, check_choice, check_number
-from propcal.core.groups.collection import EVERYBODY
+from propcal.core.groups.group import EVERYBODY
 from propcal.core.left_out import LeftOutReport
 from propcal.core.loss_bounds import LossBounds, loss_bounds
 from propcal.core.patterns import Patterns
@@ -35,7 +35,7 @@ from propcal.errors import refused
 from propcal.identity import Identity
 from propcal.metrics import CategoryRule
 from propcal.numbers import plural
-from propcal.options import AuditRule, argument_of
+from propcal.option_records import AuditRule, argument_of
 
 
 @dataclass(frozen=True, eq=False)

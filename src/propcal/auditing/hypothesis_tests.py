@@ -21,7 +21,7 @@ import numpy as np
 from scipy.special import chdtrc
 
 from propcal.auditing.chance import ENOUGH_OUTCOMES, ScoreCells
-from propcal.auditing.intervals import normal_density, normal_quantile, normal_tail, t_tail
+from propcal.auditing.rate_intervals import normal_density, normal_quantile, normal_tail, t_tail
 from propcal.auditing.sample import FEWEST_CLUSTERS, Sample
 from propcal.core.atoms import Atoms
 from propcal.core.fit.log_odds_cells import (
@@ -36,7 +36,7 @@ from propcal.core.fit.log_odds_cells import (
     smooth_terms,
 )
 from propcal.core.grid import BoolArray, FloatArray, IntArray
-from propcal.core.groups.collection import Collection
+from propcal.core.groups.group import Collection
 from propcal.core.logistic import expit, fit_logistic
 
 SIGNIFICANCE = 0.05

@@ -1,7 +1,7 @@
 """Calibration of one group by logistic regression: intercept, slope, the smooth curve and its distances.
 
 Distances between curve and diagonal (ICI, E50, E90, Emax) are never negative; their intervals come from
-test inversion (`propcal.auditing.intervals`). Possible truths lie on the way from the diagonal through
+test inversion (`propcal.auditing.rate_intervals`). Possible truths lie on the way from the diagonal through
 the fitted curve, or the fitted straight line, and beyond.
 """
 
@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from propcal.auditing.intervals import TAIL, accepted_range, possible_truths, t_quantile, wilson_interval
 from propcal.auditing.measures import UNKNOWN, Estimate
+from propcal.auditing.rate_intervals import TAIL, accepted_range, possible_truths, t_quantile, wilson_interval
 from propcal.auditing.sample import NEAREST, Sample
 from propcal.core.draws import Draws, symmetric_root
 from propcal.core.grid import BoolArray, FloatArray

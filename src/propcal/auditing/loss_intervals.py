@@ -20,8 +20,8 @@ import numpy as np
 import pandas as pd
 
 from propcal.auditing.chance import Chance
-from propcal.auditing.intervals import CONFIDENCE, accepted, exact_interval, possible_truths
 from propcal.auditing.names import LOSSES
+from propcal.auditing.rate_intervals import CONFIDENCE, accepted, exact_interval, possible_truths
 from propcal.core.atoms import Atoms
 from propcal.core.bins import bin_label
 from propcal.core.categories import Categories, largest_log_ratio

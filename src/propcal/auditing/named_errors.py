@@ -23,12 +23,12 @@ from scipy.special import chdtrc
 
 from propcal.auditing.chance import ScoreCells
 from propcal.auditing.hypothesis_tests import BENDS, SIGNIFICANCE, SLOPE, CalibrationTest, group_p_value
-from propcal.auditing.intervals import NORMAL_REACH, normal_quantile
 from propcal.auditing.measures import Estimate
+from propcal.auditing.rate_intervals import NORMAL_REACH, normal_quantile
 from propcal.core.atoms import Atoms
 from propcal.core.fit.log_odds_cells import CONSTANT, Basis, LogOddsCells, fine_cells
 from propcal.core.grid import BoolArray, FloatArray
-from propcal.core.groups.collection import EVERYBODY, Group
+from propcal.core.groups.group import EVERYBODY, Group
 from propcal.core.logistic import expit, fit_logistic
 
 One = TypeVar("One")

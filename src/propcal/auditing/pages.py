@@ -5,7 +5,7 @@ from __future__ import annotations
 from os import PathLike
 from typing import TYPE_CHECKING
 
-from propcal.options import Correcting
+from propcal.option_records import Correcting
 
 if TYPE_CHECKING:
     from propcal.core.correction.fit_summary import FitSummary

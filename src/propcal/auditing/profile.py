@@ -13,9 +13,9 @@ from propcal.auditing.measures import FORMULAS, UNKNOWN, Estimate, auroc, decisi
 from propcal.auditing.sample import Sample
 from propcal.core.atoms import Atoms
 from propcal.core.draws import Draws
-from propcal.core.groups.collection import EVERYBODY, Group, GroupSize, membership
-from propcal.core.groups.groups import Groups
-from propcal.core.groups.recipes import Where
+from propcal.core.groups.conditions import Where
+from propcal.core.groups.group import EVERYBODY, Group, GroupSize, membership
+from propcal.core.groups.group_definition import Groups
 
 CURVE = ("score", "outcome_rate", "low", "high")
 MIN_GROUP, MIN_EVENTS = 50, 10  # what a group needs to be tested, by default

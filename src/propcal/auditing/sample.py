@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from propcal.auditing.intervals import CONFIDENCE, normal_quantile, t_quantile
+from propcal.auditing.rate_intervals import CONFIDENCE, normal_quantile, t_quantile
 from propcal.core.atoms import Atoms
 from propcal.core.grid import BoolArray, FloatArray, IntArray, WithoutCaches, from_grid
 from propcal.core.logistic import expit, log_odds

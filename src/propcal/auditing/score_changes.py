@@ -24,17 +24,17 @@ from propcal.auditing.decision import group_tests
 from propcal.auditing.findings import Findings
 from propcal.auditing.headcount import Headcount
 from propcal.auditing.hypothesis_tests import SIGNIFICANCE, holm
-from propcal.auditing.intervals import CONFIDENCE, normal_tail, t_tail
 from propcal.auditing.loss_intervals import debiased, losses
 from propcal.auditing.measures import auroc_influence, log_losses, squared_losses
 from propcal.auditing.names import HIGHER, LOWER
 from propcal.auditing.profile import JudgedGroups, audited_groups
+from propcal.auditing.rate_intervals import CONFIDENCE, normal_tail, t_tail
 from propcal.auditing.sample import Sample
 from propcal.core.atoms import Atoms
 from propcal.core.categories import Categories
 from propcal.core.criterion import CRITERIA, Criterion
 from propcal.core.grid import FloatArray, to_grid
-from propcal.core.groups.collection import EVERYBODY, Group, membership
+from propcal.core.groups.group import EVERYBODY, Group, membership
 from propcal.core.reduction import rescored, without_clusters
 from propcal.numbers import IN_SENTENCE, known, p_equals
 

@@ -18,10 +18,10 @@ from propcal import interrupts as stopping
 from propcal.cli import paper_results, paper_runs
 from propcal.cli.atoms import atoms, merge
 from propcal.cli.audit import audit, discover, sites
+from propcal.cli.commands_from_records import Commands, add_command, as_flag
 from propcal.cli.corrections import apply, export, fit, show
 from propcal.cli.demo import demo
 from propcal.cli.monitor import monitor
-from propcal.cli.options import Commands, add_command, as_flag
 from propcal.cli.screen import listen, logged, say
 from propcal.errors import PropcalError, TooManyUnseenError
 from propcal.files.transaction import forget_written, written

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from propcal.cli.options import CONFIG, FORCE, OFFERED, Files, words
+from propcal.cli.commands_from_records import CONFIG, FORCE, OFFERED, Files, words
 from propcal.cli.screen import check_file, progress, say, warnings_as_lines
 from propcal.errors import InputError, refused
-from propcal.options import DATA, OUTPUT, Reading, Roles, given
+from propcal.option_records import DATA, OUTPUT, Reading, Roles, given
 
 if TYPE_CHECKING:
     from propcal import Atoms, Groups
@@ -116,8 +116,8 @@ def read_people(files: list[Path], roles: Roles, reading: Reading, *, correction
 
     All files take the same path; a small file takes a tenth of a second longer than in memory.
     """
+    from propcal.data.files.csv_parquet_excel import is_atoms_file
     from propcal.data.files.file_source import FileSource, find_files, open_file
-    from propcal.data.files.formats import is_atoms_file
     from propcal.data.source import NamedColumns
 
     groups, paths = groups_of(roles), find_files(files)
@@ -168,7 +168,7 @@ def _begins(path: Path, size: int) -> bytes:
 
 def some_names(names: list[str], most: int = 30) -> str:
     """Names of columns, unless they look like a person's values."""
-    from propcal.data.files.formats import looks_like_values
+    from propcal.data.files.csv_parquet_excel import looks_like_values
 
     if looks_like_values(names):
         return "of its first line"

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from propcal.auditing.names import MISCALIBRATED
 from propcal.cli.atoms import note_unused_labels, read_people
+from propcal.cli.commands_from_records import Files, Only, Rows, Without, words
 from propcal.cli.gates import Decision, Gates, decide, end, read_gates
-from propcal.cli.options import Files, Only, Rows, Without, words
 from propcal.cli.screen import Output, echo, progress, say, warnings_as_lines, working
 from propcal.errors import InputError, refused
 from propcal.identity import Identity
-from propcal.options import METHOD, OUTPUT, AuditRule, Given, Reading, Roles, Search, given
+from propcal.option_records import METHOD, OUTPUT, AuditRule, Given, Reading, Roles, Search, given
 from propcal.plain_text import plain
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 
-from propcal import options
+from propcal import option_records as options
 from propcal.cli.atoms import COLUMNS, groups_of, note_unused_labels, read_people, some_names
-from propcal.cli.options import CONFIG, FORCE, ROWS, Files, Only, Without, told, words
+from propcal.cli.commands_from_records import CONFIG, FORCE, ROWS, Files, Only, Without, told, words
 from propcal.cli.screen import (
     PAGE_SUPPRESS,
     check_file,
@@ -25,7 +25,7 @@ from propcal.cli.screen import (
 from propcal.core import criterion
 from propcal.errors import InputError, TooManyUnseenError, refused
 from propcal.identity import Identity
-from propcal.options import METHOD, OUTPUT, AuditRule, Fitting, Given, LossRule, Reading, Roles, given
+from propcal.option_records import METHOD, OUTPUT, AuditRule, Fitting, Given, LossRule, Reading, Roles, given
 
 if TYPE_CHECKING:
     from propcal import Correction

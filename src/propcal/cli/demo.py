@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from propcal.cli.options import words
+from propcal.cli.commands_from_records import words
 from propcal.cli.screen import say, voice
 from propcal.errors import InputError
-from propcal.options import DATA, METHOD, OUTPUT, Roles
+from propcal.option_records import DATA, METHOD, OUTPUT, Roles
 
 if TYPE_CHECKING:
     import pandas as pd

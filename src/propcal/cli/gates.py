@@ -22,7 +22,7 @@ from propcal.cli.texts import share, unlike
 from propcal.core.criterion import CRITERIA
 from propcal.errors import InputError
 from propcal.numbers import Limit
-from propcal.options import OUTPUT
+from propcal.option_records import OUTPUT
 
 if TYPE_CHECKING:
     from propcal import Atoms, Correction
@@ -82,7 +82,7 @@ class Gate:
         if self.name == "unseen":
             return unseen
         if self.name == "oe":
-            from propcal.core.groups.collection import Group
+            from propcal.core.groups.group import Group
 
             place = {name: i for i, name in enumerate(audit.settings["attributes"])}
             group = Group(tuple(sorted(self.group, key=lambda pair: place.get(pair[0], len(place)))))

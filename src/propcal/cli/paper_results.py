@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from propcal.cli.options import FORCE
+from propcal.cli.commands_from_records import FORCE
 from propcal.cli.screen import draw, echo, say, working
 from propcal.errors import refused
 from propcal.files.transaction import check_target, new_folders, outputs
-from propcal.options import DATA, METHOD, OUTPUT
+from propcal.option_records import DATA, METHOD, OUTPUT
 from propcal.regular_file import refuse_special
 
 if TYPE_CHECKING:

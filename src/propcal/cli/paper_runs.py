@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from propcal.cli import paper_results
-from propcal.cli.options import Only, Without
+from propcal.cli.commands_from_records import Only, Without
 from propcal.cli.screen import echo, say, terminal, working
 from propcal.cli.texts import names
 from propcal.errors import refused
@@ -21,7 +21,7 @@ from propcal.extras import how_to_install
 from propcal.files.transaction import new_folders
 from propcal.interrupts import Stopped
 from propcal.numbers import plural
-from propcal.options import DATA, GROUPS, METHOD, OUTPUT, Roles
+from propcal.option_records import DATA, GROUPS, METHOD, OUTPUT, Roles
 from propcal.paper.settings import GRIDS, MODELS, N_SEEDS, SETUPS, SURROGATES
 
 if TYPE_CHECKING:

@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import typer
 from rich.console import Console
 
-from propcal.cli.options import CONFIG, FORCE, told
+from propcal.cli.commands_from_records import CONFIG, FORCE, told
 from propcal.errors import InputError
 from propcal.numbers import listed
-from propcal.options import OUTPUT
+from propcal.option_records import OUTPUT
 from propcal.plain_text import plain
 
 if TYPE_CHECKING:

@@ -21,8 +21,8 @@ from propcal.plain_text import plain
 if TYPE_CHECKING:
     import pandas as pd
 
-    from propcal.core.groups.collection import Collection
-    from propcal.core.groups.groups import Groups
+    from propcal.core.groups.group import Collection
+    from propcal.core.groups.group_definition import Groups
 
 SUMS = ("people", "weight", "weight_sq", "positives", "positives_sq")
 FEWEST = 11  # people with the outcome, and without it, in a cell that may be shared

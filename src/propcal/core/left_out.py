@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from propcal.core.groups.recipes import Where
+from propcal.core.groups.conditions import Where
 from propcal.core.patterns import Level
 from propcal.numbers import IN_SENTENCE, Limit, percent_of
 

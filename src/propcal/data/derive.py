@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from propcal.core.grid import BoolArray
-from propcal.core.groups.recipes import ColumnTest, Condition, Not, Ranges, Recipe, Where, tests_of
+from propcal.core.groups.conditions import ColumnTest, Condition, Not, Ranges, Recipe, Where, tests_of
 from propcal.data.checks import LARGEST_WEIGHT, Trouble, inside, sound, troubles
 from propcal.data.frames import Columns, floats, held_type, is_record
 from propcal.data.levels import (

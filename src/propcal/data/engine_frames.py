@@ -30,7 +30,7 @@ import pyarrow as pa
 
 from propcal.core.atoms import SUMS, Atoms, refuse_too_many
 from propcal.core.grid import UNIT, check_choice
-from propcal.core.groups.recipes import Ranges, Recipe, Where
+from propcal.core.groups.conditions import Ranges, Recipe, Where
 from propcal.core.patterns import BESIDE, KEY
 from propcal.core.reduction import atoms_of_sums, refuse_fractions, sums_of_counts
 from propcal.data import derive as ex

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from propcal.core.grid import FloatArray
-from propcal.core.groups.recipes import is_numeric
+from propcal.core.groups.conditions import is_numeric
 from propcal.core.patterns import Level
 from propcal.data.frames import holds_text, numbers, one_column
 from propcal.data.levels import distinct, level_key

@@ -15,9 +15,9 @@ from propcal.core.atoms import Atoms
 from propcal.core.bins import Bins
 from propcal.core.categories import Buckets
 from propcal.core.grid import BoolArray, FloatArray, check_number, from_grid
-from propcal.core.groups.collection import Collection, membership
-from propcal.core.groups.groups import Groups
-from propcal.core.groups.recipes import Recipe, Where
+from propcal.core.groups.conditions import Recipe, Where
+from propcal.core.groups.group import Collection, membership
+from propcal.core.groups.group_definition import Groups
 from propcal.core.left_out import NOBODY, LeftOut
 from propcal.core.patterns import BESIDE, CLUSTER, Level, Patterns, patterns_of
 from propcal.core.reduction import atoms_of_rows

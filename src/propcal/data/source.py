@@ -18,8 +18,8 @@ import pyarrow as pa
 
 from propcal.core.atoms import Atoms
 from propcal.core.grid import BoolArray
-from propcal.core.groups.groups import Groups
-from propcal.core.groups.recipes import Recipe
+from propcal.core.groups.conditions import Recipe
+from propcal.core.groups.group_definition import Groups
 from propcal.core.patterns import SITE
 from propcal.core.reduction import keyed
 from propcal.data.frames import Columns, frame_columns, frame_names, is_engine_frame, nw, require

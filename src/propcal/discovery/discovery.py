@@ -17,7 +17,7 @@ from propcal.auditing.claims import Claim
 from propcal.auditing.pages import Printed
 from propcal.core.choices import Axes, Label, Table, Values, WeightKind
 from propcal.core.grid import check_choice
-from propcal.core.groups.groups import Groups
+from propcal.core.groups.group_definition import Groups
 from propcal.data.by_name import takes_frame
 from propcal.discovery.box_search import Search
 from propcal.discovery.finding_rows import Counted, FoundGroup, counted, group_found, people_headcount

@@ -14,7 +14,7 @@ from propcal.core.correction.points_table import multiply
 from propcal.core.correction.smooth_map import SmoothStart
 from propcal.core.fit.boost import AddedPoints
 from propcal.core.grid import UNIT, from_grid, to_grid
-from propcal.core.groups.groups import Groups
+from propcal.core.groups.group_definition import Groups
 from propcal.core.logistic import log_odds
 from propcal.core.patterns import CLUSTER, KEY
 from propcal.core.reduction import without_clusters

@@ -21,7 +21,7 @@ from propcal.core.correction.fit_summary import (
 )
 from propcal.core.correction.points_table import PER_UNIT, PointsTable
 from propcal.core.grid import UNIT, FloatArray, from_grid
-from propcal.core.groups.collection import Group, pattern_name
+from propcal.core.groups.group import Group, pattern_name
 from propcal.documents.audit_charts import unknown
 from propcal.documents.blocks import Block, Column, Details, Document, Paragraphs, Table
 from propcal.documents.charts import Axis, Mark, Plot, round_axis, row_axis

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from propcal.core.fit.log_odds_cells import FEWEST_OF_A_TERM
-from propcal.core.groups.collection import group_labels
+from propcal.core.groups.group import group_labels
 from propcal.core.left_out import FEWEST_SHOWN, LeftOutReport
 from propcal.core.loss_bounds import are_coarse
 from propcal.core.patterns import SITE

@@ -17,7 +17,7 @@ import numpy as np
 from propcal.core.correction.correction import Correction
 from propcal.core.correction.points_table import FeaturePoints
 from propcal.core.grid import IntArray, check_choice
-from propcal.core.groups.recipes import (
+from propcal.core.groups.conditions import (
     BY_SIZE,
     ColumnTest,
     Condition,

@@ -27,7 +27,7 @@ from propcal.core.correction.maps import PatternMaps, start_reaches
 from propcal.core.correction.points_table import multiply
 from propcal.core.correction.smooth_map import knots
 from propcal.core.grid import UNIT, IntArray, check_choice
-from propcal.core.groups.recipes import (
+from propcal.core.groups.conditions import (
     BY_SIZE,
     ColumnTest,
     Condition,

@@ -19,7 +19,7 @@ from propcal.core.left_out import LeftOut
 from propcal.core.patterns import Level, patterns_of, sort_levels
 from propcal.core.reduction import relevelled
 from propcal.data.checks import LARGEST_WEIGHT
-from propcal.data.files.formats import ATOMS_FORMAT, atoms_header, check_dictionaries
+from propcal.data.files.csv_parquet_excel import ATOMS_FORMAT, atoms_header, check_dictionaries
 from propcal.data.levels import text_key
 from propcal.errors import Argument, FileFormatError, InputError, Text, refused
 from propcal.files.correction_file import derived, recipes

@@ -19,8 +19,8 @@ from propcal.core.correction.definition import Definition
 from propcal.core.correction.points_table import MOST_TOTAL, FeaturePoints, PointsTable
 from propcal.core.correction.smooth_map import MOST_SHIFT, MOST_WITH_ENDS, N_KNOTS, SmoothStart
 from propcal.core.grid import UNIT
-from propcal.core.groups.collection import Group
-from propcal.core.groups.recipes import Recipe, recipe_from_json
+from propcal.core.groups.conditions import Recipe, recipe_from_json
+from propcal.core.groups.group import Group
 from propcal.core.patterns import Level, Patterns, sort_levels
 from propcal.data.levels import text_key
 from propcal.errors import FileFormatError, InputError, refused
@@ -139,7 +139,9 @@ def load_correction(path: str | PathLike[str]) -> Correction:
 def _other_kind(path: str | PathLike[str], start: bytes) -> str:
     """What kind of file it is by its first bytes, if propcal recognises it; otherwise an empty text."""
     if start.startswith(b"PAR1"):
-        from propcal.data.files.formats import is_atoms_file  # imports pyarrow, which corrections do not need
+        from propcal.data.files.csv_parquet_excel import (
+            is_atoms_file,  # imports pyarrow, which corrections do not need
+        )
 
         with suppress(FileFormatError):
             return "an atoms file" if is_atoms_file(path) else "a Parquet table"

@@ -8,7 +8,7 @@ from os.path import realpath
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from propcal.core.groups.collection import Group
+from propcal.core.groups.group import Group
 from propcal.core.patterns import PERIOD
 from propcal.core.reduction import people_by_key
 from propcal.errors import Argument, FileFormatError, InputError, refused
@@ -18,7 +18,7 @@ from propcal.files.transaction import Look, look_of, outputs
 from propcal.identity import Identity
 from propcal.monitoring.monitor import Monitor, PeriodRecord
 from propcal.monitoring.watched_groups import WatchedGroup
-from propcal.options import given
+from propcal.option_records import given
 
 MONITOR = ("propcal-monitor", 1)
 _NO_STATE = "is not the state of a monitor: " + Argument(

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from propcal.auditing.claims import NAN, Claim, Kind, Region
-from propcal.auditing.intervals import CONFIDENCE, NORMAL_REACH
 from propcal.auditing.measures import UNKNOWN, Estimate, observed_expected
+from propcal.auditing.rate_intervals import CONFIDENCE, NORMAL_REACH
 from propcal.auditing.sample import Sample
 from propcal.core.bins import Bins
 from propcal.core.grid import BoolArray, FloatArray, from_grid
-from propcal.core.groups.collection import EVERYBODY
+from propcal.core.groups.group import EVERYBODY
 from propcal.monitoring import e_processes as ep
 from propcal.monitoring.e_processes import ALARM, CourseEvidence
 from propcal.monitoring.watched_groups import PeriodCounts

@@ -33,7 +33,7 @@ import numpy as np
 from scipy.optimize import brentq, minimize_scalar
 from scipy.special import gammaln
 
-from propcal.auditing.intervals import bisected
+from propcal.auditing.rate_intervals import bisected
 from propcal.core.grid import BoolArray, FloatArray
 from propcal.core.logistic import log_odds
 from propcal.monitoring.watched_groups import CHANGE_TESTS, TESTS, PeriodCounts

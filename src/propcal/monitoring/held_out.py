@@ -15,12 +15,12 @@ import pandas as pd
 
 from propcal.auditing.compare import Comparison, compare, loss_of_everybody
 from propcal.auditing.hypothesis_tests import SIGNIFICANCE, holm
-from propcal.auditing.intervals import NORMAL_REACH, normal_tail
 from propcal.auditing.measures import Estimate
 from propcal.auditing.names import TOO_HIGH, TOO_LOW, UNTESTED
+from propcal.auditing.rate_intervals import NORMAL_REACH, normal_tail
 from propcal.core.atoms import Atoms
 from propcal.core.grid import BoolArray
-from propcal.core.groups.groups import Groups
+from propcal.core.groups.group_definition import Groups
 from propcal.core.reduction import without_keys
 from propcal.errors import refused
 from propcal.identity import Identity

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from propcal.core.grid import check_number
-from propcal.core.groups.groups import Groups
+from propcal.core.groups.group_definition import Groups
 from propcal.data.periods import Calendar, days
 from propcal.data.source import NamedColumns
 from propcal.errors import Argument, InputError

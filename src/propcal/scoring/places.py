@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from propcal.core.correction.points_table import FeaturePoints
-from propcal.core.groups.recipes import Condition, Ranges, Where
+from propcal.core.groups.conditions import Condition, Ranges, Where
 from propcal.core.patterns import Patterns
 
 

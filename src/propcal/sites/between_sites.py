@@ -28,7 +28,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
-from propcal.auditing.intervals import CONFIDENCE, bisected, normal_tail, t_quantile
+from propcal.auditing.rate_intervals import CONFIDENCE, bisected, normal_tail, t_quantile
 from propcal.auditing.sample import Sample
 from propcal.core.grid import BoolArray, FloatArray
 from propcal.core.logistic import fit_logistic, spline_basis

@@ -26,8 +26,8 @@ from propcal.core.grid import (
     check_number,
     from_grid,
 )
-from propcal.core.groups.collection import Group, membership
-from propcal.core.groups.recipes import Recipe
+from propcal.core.groups.conditions import Recipe
+from propcal.core.groups.group import Group, membership
 from propcal.core.patterns import BESIDE, OTHER, TRUTHS, Level, Patterns, as_listed, patterns_of, sort_levels
 from propcal.errors import Argument, InputError, Message, UnknownLevelWarning, UnseenError
 from propcal.numbers import plural

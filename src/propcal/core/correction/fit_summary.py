@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from propcal.core.bins import Bins
 from propcal.core.grid import UNIT, FloatArray, IntArray, from_grid
-from propcal.core.groups.collection import Collection, Group, Labels, group_labels
+from propcal.core.groups.group import Collection, Group, Labels, group_labels
 from propcal.core.left_out import FEWEST_SHOWN, LeftOutReport
 
 if TYPE_CHECKING:

@@ -17,13 +17,13 @@ from propcal.core.correction.correction import Correction
 from propcal.core.correction.fit_summary import FitSummary
 from propcal.core.correction.points_table import PointsTable
 from propcal.core.criterion import Criterion
-from propcal.core.fit import kernel as kernel
+from propcal.core.fit import compiled_sweep as kernel
 from propcal.core.fit.evidence import FoundErrors, repeat_effect, repeat_note, with_effect
 from propcal.core.fit.smooth_fit import Learned, learn_start
 from propcal.core.fit.state import BoostingState, UpdateRule, standard_errors
 from propcal.core.grid import UNIT, IntArray, check_choice, check_number, from_grid, to_grid
-from propcal.core.groups.collection import EVERYBODY, Collection, Group, membership
-from propcal.core.groups.groups import Groups, definition
+from propcal.core.groups.group import EVERYBODY, Collection, Group, membership
+from propcal.core.groups.group_definition import Groups, definition
 from propcal.core.left_out import LeftOutReport
 from propcal.core.patterns import CLUSTER, Patterns
 from propcal.core.reduction import fewer_attributes, with_attributes, without_clusters

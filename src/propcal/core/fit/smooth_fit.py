@@ -42,7 +42,7 @@ from propcal.core.fit.log_odds_cells import (
     smooth_terms,
 )
 from propcal.core.grid import UNIT, BoolArray, FloatArray, IntArray, to_grid
-from propcal.core.groups.collection import Collection, Group
+from propcal.core.groups.group import Collection, Group
 from propcal.core.logistic import expit
 from propcal.numbers import plural
 

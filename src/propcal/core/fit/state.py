@@ -10,9 +10,9 @@ import numpy as np
 from propcal.core.atoms import Atoms
 from propcal.core.bins import Bins
 from propcal.core.criterion import Criterion
-from propcal.core.fit import kernel as kernel
+from propcal.core.fit import compiled_sweep as kernel
 from propcal.core.grid import UNIT, FloatArray, IntArray, SumArray
-from propcal.core.groups.collection import Collection, membership
+from propcal.core.groups.group import Collection, membership
 
 
 @dataclass(frozen=True)

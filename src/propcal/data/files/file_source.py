@@ -29,7 +29,7 @@ from propcal.core.grid import check_number
 from propcal.data.derive import fitting_values, numeric_columns
 from propcal.data.engine_frames import atoms_of_totals, complete_rows, totals, with_events
 from propcal.data.files import duckdb_setup as duck
-from propcal.data.files.formats import CsvFile, ExcelFile, ParquetFile, atoms_header
+from propcal.data.files.csv_parquet_excel import CsvFile, ExcelFile, ParquetFile, atoms_header
 from propcal.data.files.people_files import (
     ANY,
     LENIENT,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from propcal.core.grid import BoolArray
-from propcal.core.groups.recipes import Where
+from propcal.core.groups.conditions import Where
 from propcal.core.patterns import Level, Patterns
 from propcal.errors import Argument, InputError
 from propcal.plain_text import plain

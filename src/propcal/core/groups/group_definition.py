@@ -12,8 +12,8 @@ import numpy as np
 
 from propcal.core.choices import Intersections, Missing, Table, Values
 from propcal.core.grid import IntArray, SumArray, check_choice, check_number
-from propcal.core.groups.collection import MISSING, MOST_MEMBERSHIPS, Collection, Group, GroupSize
-from propcal.core.groups.recipes import Recipe, Where, make_ranges, parse
+from propcal.core.groups.conditions import Recipe, Where, make_ranges, parse
+from propcal.core.groups.group import MISSING, MOST_MEMBERSHIPS, Collection, Group, GroupSize
 from propcal.core.patterns import BESIDE, CLUSTER, KEY, Patterns, combinations_present
 from propcal.errors import Argument, InputError
 
@@ -38,7 +38,7 @@ class Groups:
     where : dict, optional
         Named groups, each defined by a condition on columns: ``{"elderly Medicare": "age >= 75 and
         insurance = Medicare"}``. A column of truth values is a condition by itself: ``{"intensive care":
-        "icu"}``. `propcal.core.groups.recipes` describes the syntax.
+        "icu"}``. `propcal.core.groups.conditions` describes the syntax.
     intersections : "all", "marginal", int or list of lists, default="all"
         How many attributes a group may combine: any number, only one, or up to this many; or a list
         of the combinations themselves, such as ``[["race"], ["race", "gender"]]``.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from propcal.core.bins import Binning
     from propcal.core.correction.correction import Correction
-    from propcal.core.groups.groups import Groups
+    from propcal.core.groups.group_definition import Groups
 
 F = TypeVar("F", bound=Callable[..., Any])
 Seed: TypeAlias = "int | Generator | None"

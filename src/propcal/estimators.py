@@ -318,12 +318,12 @@ class Boost(BaseEstimator):
         if points is not None:
             result = _with_gains(result, points)
         names = {role: name for role, name in about.items() if name is not None}
+        unit = called.unit or data.unit
+        names |= {} if unit == "people" else {"unit": unit}
         self.correction_: Correction = replace(result.correction, about={**result.correction.about, **names})
         self._columns_in_fit = tuple(atoms.patterns.reads)
         self.groups_: Collection = result.collection
-        self.fit_summary_: FitSummary = replace(
-            result.fit_summary, unit=called.unit or data.unit, level_labels=called.labels
-        )
+        self.fit_summary_: FitSummary = replace(result.fit_summary, unit=unit, level_labels=called.labels)
         self.n_updates_ = result.correction.n_updates
         self.n_sweeps_ = result.n_sweeps
         self.converged_ = result.converged
@@ -558,13 +558,14 @@ class PMCBoost(Boost):
     array([0.2, 0.4])
     >>> cal.fit_summary_
     Recalibrated with a smooth curve, fitted to 2,000 people.
-    Tests found the raw score miscalibrated (differences between groups; a; b; and 1 more).
-    In the fitting data, both cells (subgroup and risk range) are within tolerance.
+    Tests found that the raw score is miscalibrated for a and b, that calibration differs between groups and
+    that the largest gap of a cell is more than chance explains.
+    In the fitting data, both cells (subgroup and risk range) are within the tolerance.
     Corrected scores depend on sensitive_feature_0.
     All scores are equal, so each group is recalibrated by a constant shift only.
     >>> PMCBoost().fit(cal.predict(score, sensitive_features=group), y, sensitive_features=group).fit_summary_
     No change: no miscalibration found in the 2,000 people used to fit.
-    In the fitting data, both cells (subgroup and risk range) are within tolerance.
+    In the fitting data, both cells (subgroup and risk range) are within the tolerance.
     """
 
     def _criterion(self) -> Criterion:

@@ -146,8 +146,8 @@ def test_a_group_that_differs_from_the_overall_error_is_marked_though_it_is_righ
     assert named(free) == [("overall", "All people", "too high"), ("beyond", "C", "higher")]
     claim, row = free.verdict.claims[1], free.groups.set_index("label").loc["C"]
     assert (row.finding, row.compared) == ("could be chance", "higher")
-    shown = f"O/E is higher for C ({claim.estimate:.2f} rather than {claim.given:.2f})."
-    assert f"Compared with the error of all other people, {shown}" in free.verdict.text
+    shown = f"O/E is {claim.estimate:.2f} for C, and {claim.others:.2f} for all other people."
+    assert shown in free.verdict.text
     assert "O/E higher than the error of people not named would give" in free.to_html(suppress=0)
     marked = [line.split() for line in repr(free).splitlines() if line.strip().startswith("C ")]
     assert any("higher" in words for words in marked)

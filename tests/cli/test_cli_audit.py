@@ -181,15 +181,15 @@ def test_a_correction_is_audited_beside_the_score(files, calls, run):
     arguments = ("audit", "visits.csv", *COLUMNS[:4], "--groups", "gender", "--correction", "model.json")
     out, _ = run(*arguments, "--full")
     (scores, atoms), _ = calls[0]
-    assert list(scores) == ["score", "corrected"]
+    assert list(scores) == ["risk", "corrected"]
     assert isinstance(scores["corrected"], Correction)
     assert atoms.patterns.attributes == ("gender", "correction: race")
     for word in (
-        "score: Miscalibrated",
+        "risk: Miscalibrated",
         "corrected: Not evidence, because fitted to these very people",
-        "corrected compared with score",
+        "corrected compared with risk",
         "corrected: observed and predicted rates",
-        "Differences are relative to score",
+        "Differences are relative to risk",
     ):
         assert word in out
     content = json.loads(run(*arguments, "--format", "json")[0])
@@ -202,7 +202,7 @@ def test_a_correction_of_other_columns_is_compared_as_it_would_be_row_by_row(fil
     model.correction_.save("model.json")
     audited = Groups(columns=["gender"], cuts={"age": [40, 65]})
     by_rows = propcal.compare(
-        {"score": files.risk, "corrected": model},
+        {"risk": files.risk, "corrected": model},
         files.y,
         sensitive_features=files[["race", "gender", "age"]],
         groups=audited,
@@ -213,7 +213,7 @@ def test_a_correction_of_other_columns_is_compared_as_it_would_be_row_by_row(fil
         "audit", "visits.csv", *COLUMNS[:4], *words, "--correction", "model.json", "--format", "json"
     )
     found, expected = json.loads(out), json.loads(by_rows.to_json(suppress=0))
-    for name in ("score", "corrected"):
+    for name in ("risk", "corrected"):
         settings = [content["audits"][name]["settings"] for content in (found, expected)]
         assert settings[0]["fingerprint"] == settings[1]["fingerprint"]
         assert found["audits"][name]["losses"] == expected["audits"][name]["losses"]
@@ -353,7 +353,7 @@ def test_the_real_audit_is_the_library_s(files, run):
 def test_the_real_comparison_is_shown(files, run):
     run("fit", "visits.csv", *COLUMNS, "-o", "model.json")
     shown, _ = run("audit", "visits.csv", *COLUMNS, "--draws", "200", "--correction", "model.json", "--full")
-    assert "corrected compared with score" in shown
+    assert "corrected compared with risk" in shown
     assert max(map(len, shown.splitlines())) <= 80
     Atoms.from_frame(files, score="risk", outcome="y", groups=["race", "gender"]).save("visits.atoms")
     shown, _ = run("audit", "visits.atoms", "--draws", "200", "--correction", "model.json")

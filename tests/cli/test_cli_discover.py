@@ -118,7 +118,7 @@ def test_a_page_is_written_with_protected_counts_and_not_over_another_file(run, 
     run("discover", file, *ASKED, "--html", "found.html")
     page = (tmp_path / "found.html").read_text()
     assert "age 70 or over, ward B" in page
-    assert "Counts are moved by at most 2" in page
+    assert "Counts are changed by up to 2 for privacy" in page
     assert "--force" in run("discover", file, *ASKED, "--html", "found.html", code=2)
     run("discover", file, *ASKED, "--html", "found.html", "--suppress", "0", "--force")
     assert "Counts are moved" not in (tmp_path / "found.html").read_text()

@@ -657,7 +657,7 @@ def test_a_page_of_its_own_has_the_groups_and_protects_counts(found, tmp_path):
     assert "<title>Wards</title>" in page
     assert 'id="verdict"' in page
     assert "age 70 or over, ward B" in page
-    assert "Counts are moved by at most 2" in page
+    assert "Counts are changed by up to 2 for privacy" in page
     assert "Counts are moved" not in found.to_html(suppress=0)
 
 

@@ -2,13 +2,22 @@
 
 import re
 import tomllib
+from dataclasses import replace
 from itertools import chain
+from types import SimpleNamespace
 
+import pandas as pd
 import pytest
 
 from paths import ROOT
+from propcal.auditing.audit_claims import cell_claims
+from propcal.auditing.claims import Claim
+from propcal.auditing.hypothesis_tests import DIFFERENCES, CalibrationTest
+from propcal.documents.audit import clearest_groups
 from propcal.documents.blocks import At
 from propcal.documents.words import sentence, sentences, table
+from propcal.identity import Identity
+from propcal.numbers import Limit
 from propcal.render.cells import KINDS
 
 FOLDER = ROOT / "src" / "propcal" / "documents"
@@ -50,11 +59,114 @@ def test_a_column_that_needs_a_value_is_left_out_without_it():
 
 
 def test_a_blank_line_begins_a_sentence_and_a_line_break_is_a_space():
-    told = sentences("notes", "cannot_tell", 2, 10, 1, False, "patients")
+    told = sentences("notes", "cannot_tell", 2, 10, 1, False, False, "patients")
     first = (
         "Whether the score is right in 2 of the 10 cells (subgroup and risk range): they do not have enough "
     )
     assert told[0] == f"{first}data."
-    assert told[1].endswith("with too few patients or a missing value: it is shown below but not tested.")
+    assert told[1].endswith(" 1 subgroup with too few patients: it is shown below but not tested.")
     assert len(told) == 4
+    excluded = sentences("notes", "cannot_tell", 2, 10, 1, True, False, "patients")[1]
+    assert " with too few patients or a missing value: it is shown" in excluded
     assert sentence("verdict", "subgroups", 1) == "the subgroup tested"
+
+
+def within(label, share, people=200):
+    return Claim("within", label, label, "", within=share, people=people)
+
+
+def test_a_limit_that_is_withheld_is_not_told_as_a_large_error():
+    who, known = Identity(score="", unit="visits"), [within("all", 0.1), within("A", 0.3)]
+    assert (
+        told_limits(known, who)
+        == "to within 10 % of the expected events overall and to within 30 % in the subgroup."
+    )
+    some = [*known, within("B", 0.7), within("C", float("inf"))]
+    assert told_limits(some, who).endswith(
+        "in 1 subgroup; the data allow larger errors for B (200 visits), up to 70 %; the limit for C is "
+        "withheld to protect a small count."
+    )
+    many = [*known, *(within(name, share) for name in "BCD" for share in (0.7, float("inf")))]
+    assert told_limits(many, who).endswith(
+        "in 1 subgroup; in 3 others, the data allow larger errors; the limit for 3 other subgroups is "
+        "withheld to protect a small count."
+    )
+
+
+def told_limits(claims, who):
+    return sentence("verdict", "certificate", claims, who).partition(" is right ")[2]
+
+
+def test_a_cell_is_told_where_groups_differ_and_none_can_be_named():
+    tests = [CalibrationTest(DIFFERENCES, 4.0, 0.01, 0.02, True)]
+    unnamed = Claim("beyond", "", "", "", test=DIFFERENCES, p_value=0.02)
+    cell = {"group": "old", "bin": "[0, 0.1)", "eligible": True, "gap": 0.03, "detectable_gap": 0.02}
+    cells = [pd.DataFrame([cell | {"finding": finding}]) for finding in ("too low", "could be chance")]
+    (claim,) = cell_claims(tests, [unnamed], cells[0])
+    assert (claim.kind, claim.who, claim.bin, claim.direction) == ("cell", "old", "[0, 0.1)", "too low")
+    assert not cell_claims(tests, [unnamed], cells[1])
+    assert not cell_claims(tests, [Claim("group", "old", "old", "too low")], cells[0])
+    who, numbers = Identity(score="", unit="visits"), {"estimate": 0.11, "predicted": 0.08, "label": "old"}
+    told = [
+        " ".join(sentences("verdict", "miscalibrated", claims, {}, "", who))
+        for claims in ([unnamed], [unnamed, replace(claim, **numbers)])
+    ]
+    assert told[0].endswith("more than chance explains, but no single subgroup can be named.")
+    assert told[1].endswith(
+        "The clearest gap is in old at predicted risk 0-10 %: observed 11.0 %, predicted 8.0 %."
+    )
+
+
+def test_a_correction_that_changes_nobody_is_no_reason_to_use_a_wrong_score():
+    wrong = SimpleNamespace(verdict=SimpleNamespace(errors=["one"]), identity=Identity(unit="visits"))
+    told = sentences("notes", "unchanged", wrong, "risk")
+    assert told == [
+        "“risk” is still miscalibrated: decide whether to fit again with more, or more recent, visits, to "
+        "restrict its use, or to use it as it is."
+    ]
+    right = SimpleNamespace(verdict=SimpleNamespace(errors=[]), identity=Identity(unit="visits"))
+    assert sentences("notes", "unchanged", right, "risk") == ["Use “risk” as it is."]
+
+
+def told_changes(same, n):
+    return sentence(
+        "comparison",
+        "changes",
+        *("new", "old", False, False),
+        **{
+            "newly": [],
+            "better": [],
+            "worse": [],
+            "crossed": [],
+            "brier": [],
+            "who": Identity(unit="visits"),
+        },
+        **{"same": same, "hardly": 0.03, "n": n, "tested": n - 1},
+    )
+
+
+def test_changes_that_are_too_small_to_matter_are_told_apart_from_chance():
+    assert told_changes(4, 4) == (
+        "Mean predictions of “new” differ from those of “old” by no more than 3 %, overall and in each "
+        "subgroup tested."
+    )
+    nowhere = (
+        "“new” is not shown to be closer to the observed rate than “old”, or further off, overall or in any "
+    )
+    assert told_changes(0, 4) == f"{nowhere}subgroup tested: it could be chance."
+    assert told_changes(3, 4) == (
+        f"{nowhere}subgroup tested: for 3 of these 4, predictions change by no more than 3 %, and for the "
+        "others it could be chance."
+    )
+
+
+def test_a_typical_gap_that_chance_explains_is_not_printed_as_zero():
+    assert sentence("comparison", "typical", 0.0002, 0.0, False).startswith("No typical gap of a cell")
+    assert "0.5 percentage points before, 0.0 after" in sentence("comparison", "typical", 0.005, 0.0, True)
+
+
+def test_of_groups_that_the_verdict_does_not_name_those_with_most_evidence_come_first():
+    p = {"a": 0.9, "b": 0.02, "c": 0.5, "d": Limit(0.05, "below"), "e": 0.01, "f": 0.04}
+    tests = pd.DataFrame({"test": list(p), "p_value": pd.Series(p.values(), dtype=object)})
+    audit = SimpleNamespace(verdict=SimpleNamespace(tests=tests))
+    assert [row["group"] for row in clearest_groups(audit, [{"group": name} for name in p])] == list("ebfc")

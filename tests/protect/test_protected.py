@@ -233,7 +233,7 @@ def test_thresholds_follow_from_shown_counts_and_never_rise():
 
 def test_the_page_says_once_how_counts_are_protected(exact):
     page = re.sub(r"\s+", " ", exact.to_html())
-    assert page.count("Every other count is moved by at most 2, so parts need not add up to the whole") == 1
+    assert page.count("Every other count is changed by up to 2, so parts need not add up to the whole") == 1
     assert "are shown as “fewer than 11”" in page
     assert "differ a little" not in page
     assert "Counts are protected" in re.sub(r"\s+", " ", exact.to_markdown())

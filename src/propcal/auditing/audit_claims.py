@@ -103,6 +103,9 @@ def certain_regions(atoms: Atoms) -> tuple[list[Region], list[Region]]:
 
 
 CERTAIN, FROM_OVERALL = "scores of exactly 0 and 1", "difference from the overall error"
+INTERVALS = (
+    "simultaneous intervals of the gaps of all cells"  # looked at once another test has found an error
+)
 
 
 def group_claims(
@@ -153,14 +156,18 @@ def cell_claims(
     """The clearest cell, unless other claims account for it; or that slopes and curves of groups differ.
 
     Claims of levels account for a cell that is off in their direction, unless errors of groups depend on the
-    score.
+    score. Where groups differ and none is named, a cell is told if the intervals of all cells say so.
     """
     rejected = {test.test: test for test in tests if test.rejected}
     slopes, worst = rejected.get(ht.GROUP_SLOPES), clearest_cells(categories, 1)
-    if ht.CATEGORIES in rejected and not worst.empty:
-        cell, p_value = worst.iloc[0], rejected[ht.CATEGORIES].adjusted_p
-        claim = _claim("cell", cell["group"], cell["gap"], ht.CATEGORIES, p_value, bin=cell["bin"])
-        if slopes or not any(_accounts_for(other, claim.direction) for other in others):
+    for _, cell in worst.iterrows():
+        test, p_value = INTERVALS, float("nan")
+        if ht.CATEGORIES in rejected:
+            test, p_value = ht.CATEGORIES, rejected[ht.CATEGORIES].adjusted_p
+        claim = _claim("cell", cell["group"], cell["gap"], test, p_value, bin=cell["bin"])
+        unnamed = cell["beyond"] and not all(other.who for other in others)
+        left = slopes or not any(_accounts_for(other, claim.direction) for other in others)
+        if unnamed or (test == ht.CATEGORIES and left):
             return (claim,)
     if slopes and all(other.who for other in others):
         return (_claim("beyond", "", 0.0, ht.GROUP_SLOPES, slopes.adjusted_p),)

@@ -86,7 +86,7 @@ class Claim:
     bin : str
         Of "cell": the range of scores.
     within : float
-        Of "within" and "outside": the share, such as 0.2; infinite if the data allow errors of any size.
+        Of "within" and "outside": the share, such as 0.2; infinite if withheld to protect a count.
     since : str
         When the error began, if the claim is about time and the data show it.
     """

@@ -85,11 +85,13 @@ def audit(
         with working("Auditing...") as update:
             settings["progress"] = lambda done, total: update(f"Auditing... {done} of {total} groups")
             try:
-                result = _result(people, model, settings)
+                result = _result(people, model, settings, roles.score)
             except InputError as refused:
                 if refused.argument != "within" or not any(gate.name == "within" for gate in conditions):
                     raise
-                result = _result(people, model, settings | {"within": None})  # the condition is undecided
+                result = _result(
+                    people, model, settings | {"within": None}, roles.score
+                )  # the condition is undecided
             sites = _sites_of(people, travel, names, update, corrected=model is not None)
     note_unused_labels(names.labels, people)
     seen = cache(lambda suppress: protected(result, suppress))  # once for all that is shown alike
@@ -111,13 +113,14 @@ def audit(
     end(decisions)
 
 
-def _result(people: Atoms, model: Any, settings: dict[str, Any]) -> Any:
-    """An audit, or a comparison of the score with its correction."""
+def _result(people: Atoms, model: Any, settings: dict[str, Any], score: str | None) -> Any:
+    """An audit, or a comparison of the score, called by its column, with its correction."""
     from propcal import audit, compare
 
     if model is None:
         return audit(people, **settings)
-    return compare({"score": None, "corrected": model}, people, **settings)
+    own = score if score and score != "corrected" else "score"
+    return compare({own: None, "corrected": model}, people, **settings)
 
 
 def _json(shown: Any, sites: Sites | None, suppress: int, gates: Sequence[Decision]) -> str:

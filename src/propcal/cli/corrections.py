@@ -109,6 +109,8 @@ def fit(
         say(line)
     if not model.n_updates_:
         say(f"The correction in {output} changes nobody: there is no need to use it.")
+        say("If an audit finds an error all the same, fit again with more, or more recent,")
+        say(f"{called.unit}, or decide whether to restrict the use of the score.")
         return
     say(f"The correction is in {output}. Next, with {called.unit} that it was not fitted to:")
     audit = ["audit", "new.csv", *words("audit", roles, rule, names), "--correction", str(output)]

@@ -115,13 +115,13 @@ def real_people(alpha: float, say_step: Callable[[str], None]) -> Example:
     past, new = years[years["person"] < half], years[years["person"] >= half]
     say_step(f"Correcting ({COMPILES})...")
     columns: dict[str, Any] = {"outcome": "frequent", "groups": ["plan", "limited"], "cluster": "person"}
-    model = PMCBoost(alpha=alpha).fit(past, score="risk", **columns)
+    model = PMCBoost(alpha=alpha).fit(past, score="risk", unit="person-years", **columns)
     return Example(
         f"{len(years):,} years of people in the RAND Health Insurance Experiment (open data), and a score "
         "for five doctor visits or more in a year that was developed on people with free care. "
         f"{len(past):,} person-years to correct it, {len(new):,} of other people to check it.",
         "Is this score right for everyone?",
-        {"score": "risk", "corrected": model},
+        {"risk": "risk", "corrected": model},
         model,
         {"past.csv": past, "new.csv": new},
         columns,
@@ -189,7 +189,7 @@ def _show(console: Console, example: Example, compared: Comparison) -> None:
     """The audit of the score, and what its correction changed."""
     from propcal.documents.audit import audit_document
     from propcal.documents.correction import attribute_sentences
-    from propcal.documents.report import effect_sentences
+    from propcal.documents.report import effect_sentences, last_headline
     from propcal.render.text import text
 
     def tell(sentence: str) -> None:
@@ -205,7 +205,7 @@ def _show(console: Console, example: Example, compared: Comparison) -> None:
     reads = attribute_sentences(summary.effects, summary.without_effect)
     for sentence in (*reads, *effect_sentences(compared, last)):
         tell(sentence)
-    tell(f"{compared.audits[last].verdict}\n")
+    tell(f"{last_headline(compared)[1]}.\n{compared.audits[last].verdict}\n")
 
 
 def _losses(compared: Comparison) -> Document:

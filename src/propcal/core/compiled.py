@@ -59,7 +59,7 @@ class compiled:  # noqa: N801  # a decorator
 
 
 def say_if_compiling(function: compiled) -> None:
-    """Tell the user once that the first use of a compiled function on a machine takes longer."""
+    """Tell the user once that the first use of a compiled function takes longer; it is called just before."""
     code = function.machine_code
     folder, source = code.stats.cache_path, Path(code.py_func.__code__.co_filename)
     names = f"{source.stem}.{code.py_func.__name__}-*.nbi"
@@ -71,7 +71,7 @@ def say_if_compiling(function: compiled) -> None:
 @cache
 def _say() -> None:
     logger.warning(
-        "propcal is compiling its code; this happens once on each machine and takes about 10 seconds"
+        "propcal is compiling its code for a first use, which takes about 10 seconds; later uses are faster"
     )
 
 

@@ -92,6 +92,8 @@ def _not_understood(name: str, levels: Sequence[str], strange: Sequence[str]) ->
     else:
         are = "is" if len(strange) == 1 else "are"
         what = f"{len(strange):,} of its {len(levels):,} different values {are} neither"
+        if len(strange) == len(levels):
+            what = f"none of its {len(levels):,} different values is"
         all_others = "; all other values then mean that there was none"
         step = "Say which value means the event with " + Argument("positive") + all_others
     return InputError(f"{name} must be 0 or 1, or yes or no; {what}", argument=name, next_step=step)

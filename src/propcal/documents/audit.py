@@ -147,7 +147,9 @@ def key_figures(audit: Audit, before: Audit | None = None) -> Figures:
     row, outcome = audit.groups.iloc[0], audit.identity.outcome
     earlier = None if before is None else before.groups.iloc[0]
     rate = f"{IN_SENTENCE.percent(row['outcome_rate'])} of all"
-    moved = "" if audit._source is not None else "counts are moved by at most 2"  # protected audits have none
+    moved = (
+        "" if audit._source is not None else "counts are changed by up to 2 for privacy"
+    )  # protected audits have none
     counts = [ON_PAGE.count(audit.settings[name]) for name in ("people", "positives")]
     figures = [
         Figure(audit.identity.unit, counts[0], meaning=moved),
@@ -179,7 +181,7 @@ def _first_picture(audit: Audit, before: Audit | None, drawn: Callable[[], Perfo
 def ratio_forest(audit: Audit, before: Audit | None = None) -> Chart:
     """O/E ratios of everybody, then of the groups that the verdicts name and the largest others, by O/E."""
     found = forest(audit, before=before, most=MOST_BARS - 1, measured=True)
-    more = int((audit.groups["kept"].astype(bool) & audit.groups[RATIO].notna()).sum()) - MOST_BARS
+    more = int(audit.groups["kept"].sum()) - MOST_BARS
     if isinstance(found, Forest) and more > 0:
         return replace(
             found, description=f"{found.description} {are(more, 'more group')} in the table below."
@@ -221,9 +223,11 @@ def _groups(audit: Audit, score: str) -> Section:
         for row in row_dicts(audit.groups)
     ]
     kept, left_out = ([row for row in rows if bool(row["kept"]) is way] for way in (True, False))
-    named = sum(row["rank"] > 0 for row in kept[1:])
+    first = sorted((row for row in kept[1:] if row["rank"] > 0), key=lambda row: row["rank"])
+    first = first or clearest_groups(audit, kept[1:])
     for i, row in enumerate(kept):
-        row["brief"] = i == 0 or row["rank"] > 0 or (not named and i < BRIEF_GROUPS)
+        row["brief"] = i == 0 or row in first
+    kept[1:] = [*first, *(row for row in kept[1:] if not row["brief"])]
     unit, explained = audit.identity.unit, any(row["explained"] for row in kept)
     measures = [
         Column(measure.key, measure.name, "decimal", measure.digits, At.WRITTEN, minor=True)
@@ -239,9 +243,16 @@ def _groups(audit: Audit, score: str) -> Section:
     ]
     if left_out:
         heading = f"Shown but not tested: {plural(len(left_out), 'group')}"
-        untested = table("left", left_out, heading=heading, unit=unit)
+        untested = table("left", left_out, heading=heading, unit=unit, protected=audit._source is None)
         blocks.append(Details(heading, [untested], places=At.TEXT | At.WRITTEN, printed=True))
     return Section("groups", "Group by group", blocks, link="Groups")
+
+
+def clearest_groups(audit: Audit, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The groups with the lowest p-values, as far as these may be told."""
+    tests = row_dicts(audit.verdict.tests)
+    told = {row["test"]: row["p_value"] for row in tests if not isinstance(row["p_value"], Limit)}
+    return sorted(rows, key=lambda row: told.get(row["group"], 1.0))[: BRIEF_GROUPS - 1]
 
 
 def threshold_label(threshold: float) -> str:

@@ -33,6 +33,7 @@ from propcal.auditing.names import (
 )
 from propcal.auditing.profile import FEWEST_EFFECTIVE
 from propcal.core.atoms import Atoms
+from propcal.core.groups.group import MISSING
 from propcal.documents.blocks import At, Block, Details, Items, Paragraphs, Section
 from propcal.documents.words import VITAL, all_words, at_most, sentence, sentences, table, words
 from propcal.identity import Identity
@@ -230,9 +231,9 @@ def mostly_unjudged(audit: Audit) -> bool:
 
 def cannot_tell(audit: Audit) -> list[str]:
     """What remains open."""
-    left_out = int((~audit.groups["kept"].astype(bool)).sum())
-    cells, fitted = len(audit.categories), audit.settings["fitted_on_these"]
-    return sentences("notes", "cannot_tell", _unjudged(audit), cells, left_out, fitted, audit.identity.unit)
+    left_out = audit.groups.loc[~audit.groups["kept"].astype(bool), "reason"]
+    about = len(left_out), MISSING in set(left_out), audit.settings["fitted_on_these"], audit.identity.unit
+    return sentences("notes", "cannot_tell", _unjudged(audit), len(audit.categories), *about)
 
 
 def next_steps(audit: Audit, corrected: str = "", worse: int = 0, better: int = 0) -> list[str]:

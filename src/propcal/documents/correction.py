@@ -94,7 +94,8 @@ def attribute_sentences(effects: Mapping[str, float], without: Sequence[str] = (
 def fit_document(summary: FitSummary) -> Document:
     """The summary of a fit: sentences, and the cells that are not within tolerance, the worst first."""
     rows = [row | {"people": round(row["people"])} for row in _cells_off(summary)]
-    cells = [table("cells", rows, unit=summary.unit)] if rows else []
+    chance = all(row["status"] == WITHIN_NOISE for row in rows)
+    cells = [table("cells", rows, unit=summary.unit, chance=chance)] if rows else []
     blocks: list[Block] = [Paragraphs(summary.sentences()), *cells]
     return Document("Fit summary", "Fit summary", blocks)
 
@@ -103,8 +104,9 @@ def fit_blocks(summary: FitSummary) -> list[Block]:
     """What a page says of a fit, without counts."""
     blocks: list[Block] = [Paragraphs([*summary.sentences(), words("tables", "fit")], "Fit summary")]
     if rows := _cells_off(summary):
-        cells = table("outside", rows[:MOST_CELLS], more=len(rows) - MOST_CELLS)
-        blocks.append(Details("Cells that are not within tolerance", [cells]))
+        chance = all(row["status"] == WITHIN_NOISE for row in rows)
+        cells = table("outside", rows[:MOST_CELLS], more=len(rows) - MOST_CELLS, chance=chance)
+        blocks.append(Details(cells.title, [cells]))
     return blocks
 
 
@@ -242,6 +244,7 @@ def correction_blocks(correction: Correction) -> list[Block]:
     levels = [", ".join(name or "not recorded" for name in key) or "everybody" for key in keys]
     called = {each.patterns[0]: each.called(levels) for each in most}
     shows = f"the {len(most)} of {plural(len(levels), 'combination')} of levels that it changes most"
+    shows += ", taken over all scores"
     if len(most) == len(levels):
         shows = f"all {len(most)} combinations of levels" if len(most) > 1 else "what it does"
     used = attribute_sentences(attribute_effects(correction))

@@ -15,7 +15,7 @@ from propcal.auditing.audit_tables import row_dicts
 from propcal.auditing.compare import Comparison
 from propcal.auditing.names import HIGHER, LOWER, MEASURE_NAMES, MISCALIBRATED, NONE_FOUND
 from propcal.auditing.pages import Pages
-from propcal.auditing.score_changes import BETTER, WORSE
+from propcal.auditing.score_changes import BETTER, HARDLY, SAME, WORSE
 from propcal.core.correction.fit_summary import FitSummary
 from propcal.core.groups.group import EVERYBODY
 from propcal.documents.audit import Around, audit_document, headline, threshold_label, verdict_block
@@ -87,6 +87,7 @@ def comparison_document(comparison: Comparison, around: Around | None = None) ->
     ways = [claim.direction for claim in comparison.claims_of(name)]
     lower = comparison.changes.query("score == @name and brier_change == @LOWER")
     steps = next_steps(audit, name, ways.count(WORSE), ways.count(BETTER) + len(lower))
+    steps = sentences("notes", "unchanged", audit, comparison.base) if unchanged else steps
     compared = [
         f"For comparison, “{other}”: {one.verdict.conclusion}. {' '.join(_besides_conclusion(one))}"
         for other, one in comparison.audits.items()
@@ -98,7 +99,7 @@ def comparison_document(comparison: Comparison, around: Around | None = None) ->
         score=name,
         before=None if unchanged else comparison.audits[comparison.base],
         verdicts=_verdicts(comparison, around),
-        steps=sentences("notes", "unchanged", audit, comparison.base) if unchanged else steps,
+        steps=steps,
         compared=compared,
         changed=[_changes(comparison), *around.changed],
         notes=comparison.all_notes,
@@ -121,13 +122,20 @@ def _verdicts(comparison: Comparison, around: Around) -> list[Block]:
     for other, one in comparison.audits.items():
         changes = [] if other == comparison.base else comparison.sentences(other)
         block = verdict_block(one, other)
-        sentences = _brief(changes, [] if other in comparison.unchanged else block.sentences)
-        blocks.append(replace(block, sentences=sentences, places=At.SCREEN | At.CARD))
+        unchanged = other in comparison.unchanged
+        rest = sentences("notes", "unchanged", one, comparison.base) if unchanged else block.sentences
+        blocks.append(replace(block, sentences=_brief(changes, rest), places=At.SCREEN | At.CARD))
+    tone, text = last_headline(comparison)
+    brief = _brief(comparison.sentences(name), audit.verdict.sentences)
+    return [*blocks, Verdict(tone, text, brief, places=At.WRITTEN, links=around.links)]
+
+
+def last_headline(comparison: Comparison) -> tuple[str, str]:
+    """Tone and words of the headline on the last score."""
+    name, audit = [*comparison.audits.items()][-1]
     tone, text = headline(audit)
     nobody = " changes nobody" if name in comparison.unchanged else ""
-    text = f"{capital(name)}{nobody}: {text[0].lower()}{text[1:]}"
-    sentences = _brief(comparison.sentences(name), audit.verdict.sentences)
-    return [*blocks, Verdict(tone, text, sentences, places=At.WRITTEN, links=around.links)]
+    return tone, f"{capital(name)}{nobody}: {text[0].lower()}{text[1:]}"
 
 
 def _brief(changes: Sequence[str], verdict: Sequence[str]) -> list[str]:
@@ -237,6 +245,9 @@ def change_sentences(comparison: Comparison, name: str) -> list[str]:
         newly=after - before,
         better=[claim for claim in claims if claim.direction == BETTER],
         worse=[claim for claim in claims if claim.direction == WORSE],
+        same=int((changes["change"] == SAME).sum()),
+        hardly=HARDLY,
+        n=len(changes),
         tested=int((~everybody).sum()) if len(changes) else None,
         crossed=row_dicts(flags[flags["group"] == EVERYBODY.name]),
         brier=brier,

@@ -38,7 +38,9 @@ def fit_lines(model: Any, people: Atoms, names: Identity, suppress: int) -> Iter
     of = f"{len(every)} groups" if len(every) > 1 else "one group"
     n = people.n_people
     who = names.count(n) if not 0 < n < suppress else f"fewer than {suppress} {names.unit}"
-    yield f"{type(model).__name__}: {who}, {of}."
+    read = len(model.correction_.groups)
+    some = f"; the correction reads {read} of them" if model.n_updates_ and read < len(every) else ""
+    yield f"{type(model).__name__}: {who}, {of}{some}."
     yield from model.fit_summary_.sentences(suppress)
     shifts = [update for update in model.correction_.update_list() if not isnan(update.shift)]
     if shifts:

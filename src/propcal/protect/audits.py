@@ -343,9 +343,10 @@ def protection_note(rule: Rule, unit: str) -> str:
     """How counts were protected, and what that changes."""
     return (
         f"Counts are protected. Fewer than {rule.fewest} {unit} with the outcome, or without it, are shown "
-        f"as “fewer than {rule.fewest}”, without the rates and ratios that follow from them. Every other "
-        "count is moved by at most 2, so parts need not add up to the whole. Rates, O/E ratios, their "
-        "intervals and the losses follow from the counts that are shown: an O/E ratio that rests on 40 "
-        "events is within about 5 % of the exact one. Findings, tests and all other statistics are the exact "
-        "ones."
+        f"as “fewer than {rule.fewest}”, without the rates and ratios that follow from them; where both are "
+        f"so few, their sum is “fewer than {2 * rule.fewest - 1}”. Every other count is changed by up to 2, "
+        "so parts need not add up to the whole. A dash stands for a number that is withheld, for itself or "
+        "because a small count would follow from it. Rates, O/E ratios, their intervals and the losses "
+        "follow from the counts that are shown: an O/E ratio that rests on 40 events is within about 5 % of "
+        "the exact one. Findings, tests and all other statistics are the exact ones."
     )

@@ -94,10 +94,11 @@ def test_the_fit_summary_reads_as_sentences_and_escapes_names():
     summary = PMCBoost().fit(score, y, sensitive_features={"g": group}).fit_summary_
     words = summary.sentences()
     assert words[0] == "Recalibrated with a smooth curve, fitted to 800 people."
-    assert words[1].startswith("Tests found the raw score miscalibrated (<b>a</b>; ")
+    assert words[1].startswith("Tests found that the raw score is miscalibrated for <b>a</b> and all people")
     n = len(summary.people)
     assert words[2] == (
-        f"In the fitting data, all {n} cells (subgroup and risk range) are within tolerance or within chance."
+        f"In the fitting data, all {n} cells (subgroup and risk range) are within the tolerance, or not "
+        "distinguishable from chance."
     )
     assert words[3] == "Corrected scores depend on g."
     lines = repr(summary).splitlines()
@@ -107,8 +108,8 @@ def test_the_fit_summary_reads_as_sentences_and_escapes_names():
     assert "could be chance" in html
     paper = PMCBoost.paper().fit(score, y, sensitive_features={"g": group}).fit_summary_
     assert "adjustments of cells, fitted to 800 people" in paper.sentences()[0]
-    assert paper.sentences()[1].endswith("cells (subgroup and risk range) are within tolerance.")
-    assert "within tolerance" in paper._repr_html_()
+    assert paper.sentences()[1].endswith("cells (subgroup and risk range) are within the tolerance.")
+    assert "within the tolerance" in paper._repr_html_()
 
 
 def test_what_stopped_a_fit_is_in_the_fit_summary(cohort, features):
@@ -117,8 +118,8 @@ def test_what_stopped_a_fit_is_in_the_fit_summary(cohort, features):
     table = model.fit_summary_.to_frame()
     n, off = len(table), int((table.status == "exceeds tolerance").sum())
     assert model.fit_summary_.sentences()[1] == (
-        f"In the fitting data, {n - off} of {n} cells (subgroup and risk range) are within tolerance; {off} "
-        "exceed it (stopped at max_updates=3)."
+        f"In the fitting data, {n - off} of {n} cells (subgroup and risk range) are within the tolerance; "
+        f"{off} exceed it (stopped at max_updates=3)."
     )
     assert table.status.iloc[0] == "exceeds tolerance"
     assert table.why.iloc[0] == "stopped at max_updates=3"

@@ -174,7 +174,6 @@ def boost(
     evidence = evidence or FoundErrors(tested=False)
     atoms, bins, collection = data.atoms, data.bins, data.collection
     rare = {} if atoms.shared is None else atoms.shared.folded
-    say_if_compiling(kernel.sweep)
     learned, spread = learned or learn_curve(data, settings, evidence), with_effect(atoms, data.effect)
     if data.effect > 1:
         learned = replace(learned, notes=(*learned.notes, repeat_note(data.effect)))
@@ -185,10 +184,11 @@ def boost(
     if points is not None:
         started = with_effect(points.atoms, data.effect)
     rule = _rule(settings, bins, evidence)
-    state = BoostingState(started, bins, collection)
     most = max(int(settings.max_updates) - (learned.start is not None) - (points is not None), 0)
     if settings.guard == "noise" and not evidence.found:
         most = 0
+    say_if_compiling(kernel.sweep if most else kernel.start_segments)
+    state = BoostingState(started, bins, collection)
     batches, converged = _sweeps(state, settings, rule, most, rng)
     converged = converged or (settings.guard == "noise" and not evidence.found)
     while settings.guard == "noise" and most and learned.start is None and not any(map(len, batches)):

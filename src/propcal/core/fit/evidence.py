@@ -102,4 +102,5 @@ def with_effect(atoms: Atoms, effect: float) -> Atoms:
 def repeat_note(effect: float) -> str:
     """What a fit summary says about repeat visits."""
     worth = f"{100 / effect:.0f}"
-    return f"repeat visits were taken into account: 100 rows say as much as {worth} different patients would"
+    same = f"100 rows carry as much information as {worth} independent rows"
+    return f"repeat visits were taken into account: {same}"

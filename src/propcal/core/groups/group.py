@@ -23,7 +23,9 @@ MISSING = "missing value"
 MOST_MEMBERSHIPS = 1 << 28  # groups times patterns, one byte each
 Labels = Mapping[str, Mapping[str, str]]  # by attribute, then by level
 
-NUMBER = re.compile(r"[+-]?[0-9][0-9.,]*")
+# numbers and ranges of them: 3, [80-90), 18 to 44, <65, 90+
+_NUMBER = r"[+-]?[0-9][0-9.,]*"
+NUMBERS = re.compile(rf"[\[(]?(?:[<>]=?|[≤≥])? ?{_NUMBER}(?: ?(?:-|–|,|;|to|\.\.) ?{_NUMBER})?[\])+]?")
 # levels that say nothing without their attribute
 BARE = {"yes", "no", "y", "n", "other", "unknown", "none", "missing", "not recorded", "high", "low", "normal"}
 
@@ -141,6 +143,9 @@ def group_labels(
     >>> groups = [Group((("race", "A"), ("sex", "F"))), Group((("icu", "false"),)), Group((("race", None),))]
     >>> group_labels(groups, patterns, {"sex": {"F": "women"}})
     ['A, women', 'not icu', 'race not recorded']
+    >>> ages = Patterns(("age",), (("[80-90)", "90+", "old"),), np.empty((0, 1), dtype=np.int64))
+    >>> group_labels([Group((("age", level),)) for level in ages.levels[0]], ages)
+    ['age [80-90)', 'age 90+', 'old']
     """
     owners = Counter(str(level).casefold() for levels in patterns.levels for level in set(levels))
     owners.update((everyone.casefold(), Group(()).name))  # a level of that name is not everyone
@@ -176,7 +181,7 @@ def _level_label(
         return attribute
     if level == "false":
         return f"not {attribute}"
-    if (recipe is not None and not isinstance(recipe, Where)) or NUMBER.fullmatch(level):
+    if (recipe is not None and not isinstance(recipe, Where)) or NUMBERS.fullmatch(level):
         return f"{attribute} {level}"  # age 65 or over; acuity 2
     if owners[level.casefold()] > 1 or level.casefold() in BARE:
         return f"{attribute}: {level}"

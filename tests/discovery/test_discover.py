@@ -18,7 +18,7 @@ from propcal.discovery.box_kernels import LEVEL
 from propcal.discovery.box_search import Data, Space, scan
 from propcal.discovery.finding_rows import Found
 from propcal.discovery.people import People
-from propcal.discovery.search_rounds import Boxes
+from propcal.discovery.search import Boxes
 from propcal.documents.discovery import finding
 from propcal.errors import InputError
 

@@ -7,7 +7,7 @@ import pytest
 from propcal import discover
 from propcal.discovery.people import People, chance_followed, correct_for
 from propcal.discovery.protected_groups import ProtectedGroups, measure_repairs
-from propcal.discovery.search_rounds import Outcome
+from propcal.discovery.search import Outcome
 from propcal.documents.discovery import discovery_document
 
 

@@ -23,7 +23,7 @@ from propcal.discovery.box_search import Search
 from propcal.discovery.finding_rows import Counted, FoundGroup, counted, group_found, people_headcount
 from propcal.discovery.people import in_own_order, read_people, read_rows, read_table
 from propcal.discovery.protected_groups import ProtectedGroups, Protection, measure_repairs
-from propcal.discovery.search_rounds import search_rounds
+from propcal.discovery.search import search_rounds
 from propcal.errors import Argument, InputError
 from propcal.identity import Identity
 from propcal.plain_text import plain

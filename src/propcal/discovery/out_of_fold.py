@@ -19,7 +19,7 @@ from propcal.discovery.binned_features import FeatureTable, name_and_condition
 from propcal.discovery.box_search import Candidate, Data, Search, Space
 from propcal.discovery.finding_rows import Found
 from propcal.discovery.people import OWN_STREAM, People, correct_for, in_own_order, read_people, read_table
-from propcal.discovery.search_rounds import LEFT, SMALLEST, Boxes, describe, mostly_same, search_rounds
+from propcal.discovery.search import LEFT, SMALLEST, Boxes, describe, mostly_same, search_rounds
 from propcal.errors import refused
 
 CONFIRMED = 0.05  # the level of the confirmation, divided by the number of groups

@@ -27,7 +27,7 @@ from propcal.discovery.box_kernels import LEVEL, VARIANCE
 from propcal.discovery.box_search import Candidate, ChanceMaximum, Data
 from propcal.discovery.finding_rows import Counted, after_selection, people_headcount
 from propcal.discovery.people import People, chance_followed, correct_for
-from propcal.discovery.search_rounds import Outcome
+from propcal.discovery.search import Outcome
 from propcal.errors import refused
 
 FEWEST = 100  # people in a protected group whose repair is measured

@@ -17,7 +17,7 @@ from propcal.core.correction.correction import Correction
 from propcal.core.correction.fit_summary import FitSummary
 from propcal.core.correction.points_table import PointsTable
 from propcal.core.criterion import Criterion
-from propcal.core.fit import compiled_sweep as kernel
+from propcal.core.fit import sweep as kernel
 from propcal.core.fit.evidence import FoundErrors, repeat_effect, repeat_note, with_effect
 from propcal.core.fit.smooth_fit import Learned, learn_start
 from propcal.core.fit.state import BoostingState, UpdateRule, standard_errors

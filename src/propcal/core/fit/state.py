@@ -10,7 +10,7 @@ import numpy as np
 from propcal.core.atoms import Atoms
 from propcal.core.bins import Bins
 from propcal.core.criterion import Criterion
-from propcal.core.fit import compiled_sweep as kernel
+from propcal.core.fit import sweep as kernel
 from propcal.core.grid import UNIT, FloatArray, IntArray, SumArray
 from propcal.core.groups.group import Collection, membership
 

@@ -69,7 +69,7 @@ class Pages(Printed):
             Where to write it, whole or not at all; it is one file that needs nothing else.
         suppress : int, default=11
             Protect counts: fewer than 11 people with the outcome, or without it, are shown as "fewer than
-            11", and other counts are moved by at most 2. Findings and statistics are those of the audit.
+            11", and other counts are changed by up to 2. Findings and statistics are those of the audit.
             0 shows everything.
         title : str, optional
         correction : Correction or fitted PMCBoost or MCBoost, optional

@@ -186,7 +186,7 @@ class Course(Printed):
     ) -> str:
         """The newest numbers as OpenMetrics text, for the textfile collector of Prometheus.
 
-        Numbers of few people are left out, and other counts moved by at most 2, unless `suppress` is 0.
+        Numbers of few people are left out, and other counts changed by up to 2, unless `suppress` is 0.
         Every number has the labels `score` and `state`, if one is given: the command line takes the name of
         the state file, so that several monitors can write to one folder.
         """

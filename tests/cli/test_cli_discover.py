@@ -3,9 +3,12 @@
 import json
 import subprocess
 
+import jsonschema
 import numpy as np
 import pandas as pd
 import pytest
+
+from paths import ROOT
 
 
 @pytest.fixture
@@ -128,6 +131,22 @@ def test_json_goes_to_a_file_and_to_standard_output(run, file, tmp_path):
     said = json.loads(run("discover", file, *ASKED, "--format", "json", "-o", "found.json"))
     assert said == json.loads((tmp_path / "found.json").read_text())
     assert said["found"][0]["condition"] == "age >= 70 and ward = 'B'"
+
+
+def test_an_audit_may_search_as_well(run, file, tmp_path):
+    asked = ("audit", file, *ASKED[:4], "--groups", "ward", "--draws", "100", "--discover", "age,ward")
+    said = run(*asked, "--html", "a.html", "-o", "a.json")
+    assert "Verdict:" in said
+    assert "age 70 or over, ward B" in said
+    page = (tmp_path / "a.html").read_text()
+    assert "Groups found by a search" in page
+    assert "age 70 or over, ward B" in page
+    content = json.loads((tmp_path / "a.json").read_text())
+    jsonschema.validate(content, json.loads((ROOT / "src/propcal/schemas/audit.schema.json").read_text()))
+    alone = json.loads(run("discover", file, *ASKED[:6], "--format", "json"))
+    assert content["discovery"]["found"] == alone["found"]
+    run("fit", file, *ASKED[:4], "--groups", "ward", "-o", "m.json")
+    assert "leave out --correction" in run(*asked, "--correction", "m.json", code=2)
 
 
 def test_counts_are_protected_if_asked(run, file):

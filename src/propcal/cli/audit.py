@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -47,6 +47,7 @@ def audit(
     names: Identity,
     correction: Path | None = METHOD.option("FILE"),
     travel: bool = TRAVEL,
+    discover: list[str] | None = METHOD.option("COLUMNS"),
     full: bool = OUTPUT.flag(),
     gates: Gates = Gates(),
 ) -> None:
@@ -68,6 +69,8 @@ def audit(
     ----------
     correction
         Compare the score with its correction by this file, from propcal fit.
+    discover
+        Also search these columns for groups that nobody named, as propcal discover does.
     full
         Print all groups, thresholds, losses and notes.
     """
@@ -75,6 +78,8 @@ def audit(
     from propcal.protect.results import protected
 
     conditions = read_gates(gates, correction, asked.get("within"))
+    if discover and correction:
+        raise InputError("--discover searches one score", next_step="leave out --correction, or search first")
     out.check(files, correction)
     # a correction imports numba, which an audit alone does not need
     model = None if correction is None else Correction.load(correction)
@@ -93,17 +98,19 @@ def audit(
                     people, model, settings | {"within": None}, roles.score
                 )  # the condition is undecided
             sites = _sites_of(people, travel, names, update, corrected=model is not None)
+        found = _search(files, roles, Search(features=discover), names) if discover else None
     note_unused_labels(names.labels, people)
     seen = cache(lambda suppress: protected(result, suppress))  # once for all that is shown alike
 
     decisions = decide(conditions, gates, result, seen(out.suppress or 0), people, model, sites)
-    parts = {"correction": model, "sites": sites}
+    parts = {"correction": model, "sites": sites, "discovery": found}
     content = out.write(
-        output=lambda n: _json(seen(n), sites, n, decisions),
+        output=lambda n: _json(seen(n), {"sites": sites, "discovery": found}, n, decisions),
         html=lambda n: _page("html", seen(n), n, parts),
         markdown=lambda n: _page("markdown", seen(n), n, parts),
     )
     also = [] if sites is None else [lambda n: _sites_document(sites, n)]
+    also += [] if found is None else [lambda n: _found_document(found, n)]
     out.show(content, lambda n: _document(seen(n), sites), *also, full=full)
     if not out.as_json:
         if out.files:
@@ -123,11 +130,12 @@ def _result(people: Atoms, model: Any, settings: dict[str, Any], score: str | No
     return compare({own: None, "corrected": model}, people, **settings)
 
 
-def _json(shown: Any, sites: Sites | None, suppress: int, gates: Sequence[Decision]) -> str:
-    """The JSON of the result, with the sites that were compared and what became of the gates."""
+def _json(shown: Any, others: Mapping[str, Any], suppress: int, gates: Sequence[Decision]) -> str:
+    """The JSON of the result, with other results, and what became of the gates."""
     from propcal.render.json import json_text, rounded
 
-    more: dict[str, Any] = {} if sites is None else {"sites": json.loads(sites.to_json(suppress))}
+    parts = {name: part.to_json(suppress=suppress) for name, part in others.items() if part is not None}
+    more: dict[str, Any] = {name: json.loads(part) for name, part in parts.items()}
     if gates:
         more["gates"] = rounded([decision.to_json() for decision in gates])
     return json_text(json.loads(shown.to_json()) | more) if more else str(shown.to_json())
@@ -251,8 +259,6 @@ def discover(
       propcal discover visits.parquet --score risk --outcome died
       --features age,acuity,insurance --protect race,sex -o found.json
     """
-    from propcal.discovery.discovery import discover as search_groups
-    from propcal.documents.discovery import discovery_document
     from propcal.protect.results import protected_discovery
 
     needed = {"--score": roles.score, "--outcome": roles.outcome, "--features": search.features}
@@ -260,14 +266,11 @@ def discover(
         if not value:
             raise InputError(f"{flag} is needed", next_step="Name a column of the file")
     out.check(files)
-    settings = given(roles, search, reading, chance, names) | {"sample_weight": roles.weight}
-    y, score, _ = (settings.pop(name, None) for name in ("outcome", "score", "weight"))
-    with warnings_as_lines(), progress("Searching") as bar:
-        settings["progress"] = None if bar is None else lambda done: bar(100 * done)
-        found = search_groups(y, score, data=files, **settings)
+    with warnings_as_lines():
+        found = _search(files, roles, search, names, reading, chance)
     content = out.write(output=found.to_json, html=lambda n: found.to_html(suppress=n))
     shown = protected_discovery(found, out.suppress or 0)
-    out.show(content, lambda _: discovery_document(shown))
+    out.show(content, lambda n: _found_document(found, n))
     if len(shown) and not out.as_json:
         rule = Given(AuditRule, intersections="marginal")
         read = [f"./{file}" if str(file).startswith("-") else str(file) for file in files]
@@ -277,6 +280,25 @@ def discover(
             f"To correct for these groups (keep some {found.identity.unit} out of the search and the fit, "
             f"to audit the correction on):\n  {IN_PYTHON if None in command else ' '.join(map(str, command))}"
         )
+
+
+def _search(files: list[Path], roles: Roles, search: Search, names: Identity, *others: Any) -> Discovery:
+    """The groups that a search of the files finds, whichever are named."""
+    from propcal.discovery.discovery import discover as search_groups
+
+    roles = replace(roles, groups=None, cuts=None, where=None, as_levels=None, site=None)
+    called = Identity(unit=names.unit, labels=names.labels)
+    settings = given(roles, search, called, *others) | {"sample_weight": roles.weight}
+    y, score, _ = (settings.pop(name, None) for name in ("outcome", "score", "weight"))
+    with progress("Searching") as bar:
+        settings["progress"] = None if bar is None else lambda done: bar(100 * done)
+        return search_groups(y, score, data=files, **settings)
+
+
+def _found_document(found: Discovery, suppress: int) -> Document:
+    from propcal.documents.discovery import discovery_document
+
+    return discovery_document(found, suppress)
 
 
 def _conditions(found: Discovery) -> dict[str, str]:

@@ -27,7 +27,12 @@ from propcal.auditing.names import (
     headline_of,
 )
 from propcal.documents.audit_charts import forest
-from propcal.documents.audit_pictures import PerformancePictures, curve_panels, performance_pictures
+from propcal.documents.audit_pictures import (
+    PerformancePictures,
+    curve_panels,
+    main_curve,
+    performance_pictures,
+)
 from propcal.documents.audit_sentences import cannot_tell, lead, methods_section, mostly_unjudged, next_steps
 from propcal.documents.blocks import (
     RATIO,
@@ -169,9 +174,10 @@ def key_figures(audit: Audit, before: Audit | None = None) -> Figures:
 
 
 def _first_picture(audit: Audit, before: Audit | None, drawn: Callable[[], PerformancePictures]) -> Section:
-    """The finding: the calibration curve if only the shape is wrong, or else O/E ratios."""
-    if {claim.kind for claim in audit.verdict.errors} == {"shape"}:
-        curve = Fragment("main_curve.html", lambda: {"picture": drawn().plots[1]})
+    """The finding: the calibration curve if the shape is wrong, and O/E ratios if groups are."""
+    kinds = {claim.kind for claim in audit.verdict.errors}
+    if "shape" in kinds and not kinds & {"group", "beyond"}:
+        curve = Fragment("main_curve.html", lambda: {"picture": main_curve(audit, drawn())})
         return Section("picture", "Observed rate by predicted risk", [curve], places=At.PAGE)
     picture = ratio_forest(audit, before)
     shown: Block = picture if isinstance(picture, Forest) else Paragraphs([str(picture)], places=At.PAGE)

@@ -11,15 +11,17 @@ import pandas as pd
 
 from propcal.auditing.audit import Audit
 from propcal.auditing.audit_tables import row_dicts
+from propcal.auditing.names import MEASURE_NAMES
 from propcal.core.grid import FloatArray
 from propcal.documents.audit_charts import chosen_groups
 from propcal.documents.charts import Axis, Mark, Plot, round_axis
 from propcal.documents.words import all_words, words
-from propcal.numbers import IN_SENTENCE, ON_PAGE, Limit, capital, known, trimmed
+from propcal.numbers import IN_SENTENCE, ON_PAGE, Limit, capital, known, trimmed, without_limits
 
 ENDS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8)  # of axes that hold rare risks
 FEWEST_POINTS = 5  # a line through fewer looks like a worse score than it is
 AT_ONCE = 12  # panels
+BELOW = 0.15  # of the height of a picture, for the distribution of predicted risks
 POINT = ("threshold", "net_benefit", "treat_all", "sensitivity", "specificity")
 BAR = ("score_from", "score_to", "people", "positives")
 CURVE = ("score", "outcome_rate", "low", "high")
@@ -63,6 +65,7 @@ class PerformancePictures:
     plots: list[Plot]
     headings: dict[str, list[str]]
     groups: list[GroupPictures]
+    bars: Any  # of the distribution of everybody
     risk_end: str  # of both axes of the calibration curves
 
 
@@ -78,7 +81,33 @@ def performance_pictures(audit: Audit) -> PerformancePictures:
             Mark(mark.kind, mark.look.replace("all", "one"), [], [], key=key) for key, mark in marks.items()
         ]
         plots[i] = replace(plot, marks=[*plot.marks, *marks.values(), *picked])
-    return PerformancePictures(plots, all_words("picture_columns", unit=unit), groups, trimmed(end))
+    headings = all_words("picture_columns", unit=unit)
+    return PerformancePictures(plots, headings, groups, found[0].bars, trimmed(end))
+
+
+def main_curve(audit: Audit, drawn: PerformancePictures) -> Plot:
+    """The curve of everybody, with the observed rate and the number of people of each range of scores."""
+    plot, row = drawn.plots[1], audit.groups.iloc[0]
+    marks, (low, high, people, events) = drawn.groups[0].marks, drawn.bars.T
+    bars, end = marks["distribution"], plot.x.high
+    inside, gaps = np.asarray(bars.x) < end, np.full(len(low), np.nan)
+    rate = np.array(without_limits(events)) / np.array(without_limits(people))
+    ranges = [np.minimum(x.astype(np.float64), end) for x in (low, high)]
+    segments = np.transpose([*ranges, gaps]).ravel()
+    x, height, right = (np.asarray(of, dtype=np.float64)[inside] for of in (bars.x, bars.y, bars.high))
+    measures = {name: MEASURE_NAMES[name].digits for name in ("intercept", "slope", "auroc")}
+    texts = {
+        name: ON_PAGE.estimate(*(row[f"{name}{part}"] for part in ("", "_low", "_high")), digits)
+        for name, digits in measures.items()
+    }
+    shown = [
+        plot.marks[0],
+        Mark("bars", "all-fill", x, BELOW * end * height, np.minimum(right, end)),
+        *(marks[name] for name in ("calibration-band", "calibration", "calibration-ends")),
+        Mark("line", "one-thin", segments, np.where(segments <= end, np.repeat(rate, 3), np.nan)),
+    ]
+    text = words("pictures", "main", unit=audit.identity.unit, **texts)
+    return replace(plot, key="main", marks=shown, description=text, width=480, height=384)
 
 
 def curve_panels(

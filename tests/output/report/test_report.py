@@ -15,6 +15,7 @@ import pytest
 from paths import ROOT
 from propcal import PMCBoost, audit, compare
 from propcal.cli import main
+from propcal.documents.audit_pictures import main_curve, performance_pictures
 from propcal.documents.blocks import At, Section, Verdict, shown_at
 from propcal.documents.report import report
 from propcal.errors import InputError
@@ -117,6 +118,28 @@ def test_the_parts_come_in_the_order_in_which_a_committee_reads(cohort):
     assert "What the correction does" in text
     jsonschema.validate(embedded(page), SCHEMA)
     assert embedded(page)["format"] == "propcal-comparison"
+
+
+def test_a_wrong_shape_comes_first_as_a_curve_with_observed_rates_and_the_distribution():
+    rng = np.random.default_rng(0)
+    true = rng.uniform(0.02, 0.98, 6000)
+    x = 2 * np.log(true / (1 - true)) + 0.4
+    groups = pd.DataFrame({"sex": rng.choice(["F", "M"], 6000)})
+    a = audit((rng.random(6000) < true).astype(int), 1 / (1 + np.exp(-x)), sensitive_features=groups)
+    assert {claim.kind for claim in a.verdict.errors} >= {"shape", "overall"}
+    plot = main_curve(a, performance_pictures(a))
+    _, bars, *curve, rates = plot.marks
+    assert [mark.kind for mark in curve] == ["band", "line", "points"]
+    everybody = a.distribution[a.distribution["group"] == "everybody"]
+    assert np.allclose(rates.y[::3], everybody["positives"] / everybody["people"])
+    assert np.allclose(rates.x[::3], everybody["score_from"])
+    shares = everybody["people"] / (everybody["score_to"] - everybody["score_from"])
+    assert np.allclose(bars.y / max(bars.y), shares / max(shares))
+    row = a.groups.iloc[0]
+    assert f"slope {row['slope']:.2f}" in plot.description
+    page = a.to_html()
+    assert plot.description.split(". ")[0] in page
+    assert "Observed rate by predicted risk" in page
 
 
 def test_the_top_has_the_verdict_and_what_follows(found):

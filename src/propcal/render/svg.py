@@ -91,7 +91,7 @@ def _path(mark: Mark, x: Scale, y: Scale) -> Path:
 def _names_beside(
     xs: FloatArray, ys: FloatArray, names: Sequence[str], right: float
 ) -> list[tuple[str, str, str]]:
-    """Where names of points begin: to the right, or to the left at the edge, and below what is in their way.
+    """Where names of points begin: to the right, or to the left at the edge; above or below what is there.
 
     >>> _names_beside(np.array([10.0, 20.0, 95.0]), np.array([5.0, 5.0, 5.0]), ["A1", "B1", "C1"], 100.0)
     [('17.0', '21.0', 'A1'), ('27.0', '9.0', 'B1'), ('75.6', '9.0', 'C1')]
@@ -103,9 +103,11 @@ def _names_beside(
     for i in order:
         width = LETTER * len(names[i])
         start = xs[i] + 7 if xs[i] + 7 + width <= right else xs[i] - 7 - width
-        low = ys[i] + 4
-        while any(a < start + width and start < b and abs(y - low) < LINE for a, b, y in taken):
-            low += LINE
+        near = [y for a, b, y in taken if a < start + width and start < b]
+        steps = (sign * LINE * n / 2 for n in range(2 * len(taken) + 2) for sign in (1, -1))
+        low = next(
+            y for y in (ys[i] + 4 + step for step in steps) if all(abs(y - other) >= LINE for other in near)
+        )
         taken.append((start, start + width, low))
     return [(f"{a:.1f}", f"{y:.1f}", names[i]) for (a, _, y), i in zip(taken[len(xs) :], order)]
 

@@ -12,6 +12,7 @@ import propcal
 from propcal import audit, compare
 from propcal.auditing.names import MEASURE_NAMES
 from propcal.datasets import make_ed_visits
+from propcal.documents.audit_sentences import next_steps
 from propcal.errors import InputError
 from propcal.numbers import IN_TEXT, Limit, known
 from propcal.protect.audits import protected_audit
@@ -146,6 +147,16 @@ def test_a_bound_that_would_not_support_the_finding_becomes_words(events, expect
     if high:
         half = "fewer than half of the predicted events" if expected > 0.06 else "fewer events than predicted"
         assert f"too high for B: {half} among about 16" in shown.verdict.text
+
+
+@pytest.mark.parametrize(("rate", "told"), [(0, "Fewer than 11 of about"), (1, "More than 1,987 of about")])
+def test_the_page_of_a_single_class_warns_and_does_not_advise_a_correction(rate, told):
+    score = np.random.default_rng(0).uniform(0.02, 0.2, 2_000)
+    found = protected_audit(audit(np.full(2_000, rate), score, n_draws=100), 11)
+    for texts in (found.notes, next_steps(found)):
+        assert texts[0].startswith(told)
+        assert "Check that the right column, and the right value of it, is the event" in texts[0]
+    assert "propcal fit" not in " ".join(next_steps(found))
 
 
 def test_losses_name_the_cell_of_the_audit_and_agree_with_its_shown_gap():

@@ -147,3 +147,28 @@ def test_a_spike_and_missing_values_are_pieces_of_their_own():
     assert np.flatnonzero(pieces.place == 0).tolist() == [0]
     people = np.bincount(pieces.place[codes])
     assert people.min() >= 20
+
+
+def bent(n, seed=0):
+    """Risk is U-shaped in age, which determines the score; so the calibration curve falls, then rises."""
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame({"age": rng.integers(18, 95, n), "ward": rng.choice(list("uvwxyz"), n)})
+    frame["sex"] = rng.choice(["F", "M"], n)
+    frame["risk"] = expit(-3 + 0.03 * (frame.age - 50)).round(4)
+    frame["truth"] = expit(-2.2 + 0.0016 * (frame.age - 60) ** 2 + 1.2 * frame.ward.isin(["u", "v"]))
+    frame["died"] = (rng.random(n) < frame.truth).astype(int)
+    return frame
+
+
+@pytest.mark.parametrize("features", [None, ["ward"], ["age", "ward"]])
+def test_a_curve_that_falls_leaves_the_sum_of_scores_as_it_was_fitted(features):
+    frame, new = bent(8000), bent(8000, 1)
+    model = PMCBoost(features=features).fit(frame, score="risk", outcome="died", groups=["sex"])
+    assert model.predict(frame, score="risk").mean() == pytest.approx(frame.died.mean(), rel=0.01)
+    corrected = model.predict(new, score="risk")
+    level = np.full(len(new), frame.died.mean())
+    assert loss(new.truth, corrected) < loss(new.truth, level) + 0.001
+    if features:
+        text = " ".join(model.fit_summary_.sentences())
+        assert f"also depend on {' and '.join(features)}, which" in text
+        assert loss(new.truth, corrected) < loss(new.truth, level) - 0.02

@@ -162,7 +162,7 @@ class PointsRows:
 class PointsModel:
     """Everybody's curve, the attributes of groups, and features as terms of one additive model."""
 
-    def __init__(self, rows: PointsRows) -> None:
+    def __init__(self, rows: PointsRows, *, bends: bool = True) -> None:
         self.pieces = [Pieces.of(*one) for one in zip(rows.table.features, rows.table.codes)]
         shares = np.arange(1, SCORE_RANGES) / SCORE_RANGES
         edges = np.unique(np.quantile(rows.log_odds, shares, method="lower"))
@@ -170,7 +170,7 @@ class PointsModel:
         features = [pieces.place[codes] for pieces, codes in zip(self.pieces, rows.table.codes)]
         self.codes: Codes = np.stack([curve, *rows.groups, *features])
         n_levels = [int(codes.max(initial=0)) + 1 for codes in rows.groups]
-        self.curve = Curve(rows.log_odds, rows.weight, curve, len(edges) + 1)
+        self.curve = Curve(rows.log_odds, rows.weight, curve, len(edges) + 1, bends=bends)
         own = [pieces.term(codes) for pieces, codes in zip(self.pieces, features)]
         self.terms = [self.curve.term, *map(term_of_levels, n_levels), *own]
         self.n_groups = len(n_levels)
@@ -189,7 +189,9 @@ class PointsModel:
 class Curve:
     """Everybody's curve: a constant, a slope and a restricted cubic spline of the log-odds of the score."""
 
-    def __init__(self, log_odds: FloatArray, weight: FloatArray, codes: Codes, n: int) -> None:
+    def __init__(
+        self, log_odds: FloatArray, weight: FloatArray, codes: Codes, n: int, *, bends: bool = True
+    ) -> None:
         people = np.bincount(codes, weight, n)
         middle = np.bincount(codes, weight * log_odds, n) / np.where(people > 0, people, 1.0)
         self.knots = np.unique(np.quantile(log_odds, CURVE_KNOTS, method="lower"))
@@ -199,10 +201,10 @@ class Curve:
         padded = np.concatenate([columns * root, np.zeros((columns.shape[1],) * 2)])
         _, mixing = np.linalg.qr(padded)
         useful = np.logical_and.accumulate(np.abs(np.diag(mixing)) > 1e-4)
-        self.n = int(useful.sum())
+        self.n = int(useful.sum()) if bends else 1
         self.turn = np.linalg.inv(mixing[: self.n, : self.n])
         kinds = np.minimum(np.arange(self.n), 2)
-        self.term = Term(columns[:, : self.n] @ self.turn, kinds)
+        self.term = Term(columns[:, : self.n] @ self.turn, kinds, kept=not bends)
 
     def _columns(self, log_odds: FloatArray) -> FloatArray:
         return spline_basis(np.clip(log_odds, self.low, self.high), self.knots)
@@ -278,9 +280,9 @@ class FittedPoints:
     spread: dict[str, float]
 
 
-def fit_points(rows: PointsRows) -> FittedPoints | None:
-    """Fit all terms together; None if no feature has points."""
-    model = PointsModel(rows)
+def fit_points(rows: PointsRows, *, bends: bool = True) -> FittedPoints | None:
+    """Fit all terms together; None if no feature has points. Without `bends` the curve is a constant."""
+    model = PointsModel(rows, bends=bends)
     whole = model.model(model.sizes[2])
     data = model.rows(rows)
     fit = fit_additive(whole, data)

@@ -13,7 +13,9 @@ from propcal.core.correction.fit_summary import Gains
 from propcal.core.correction.points_table import multiply
 from propcal.core.correction.smooth_map import SmoothStart
 from propcal.core.fit.boost import AddedPoints
-from propcal.core.grid import UNIT, from_grid, to_grid
+from propcal.core.fit.order import without_falls
+from propcal.core.grid import UNIT, FloatArray, IntArray, from_grid, to_grid
+from propcal.core.groups.group import membership
 from propcal.core.groups.group_definition import Groups
 from propcal.core.logistic import log_odds
 from propcal.core.patterns import CLUSTER, KEY
@@ -96,18 +98,34 @@ def learn_points(
         gains = cross_validate(data)
         if gains.points_z < LIMIT:
             return replace(nothing, gains=gains)
+        attributes = [(name, rows.patterns.levels[a]) for a, name in levels]
         fitted = fit_points(replace(data, offset=log_odds(from_grid(recalibrated[inner]))))
+        if fitted is not None:
+            free = with_curves(start, fitted, attributes)
+            ordered = _ordered(free, units[inner], code[inner], rows, data.weight)
+            start = free
+            if ordered is not None and ordered is not free:  # points belong to the curve that is applied
+                applied = np.clip(ordered.apply(units[inner], code[inner], rows.patterns), 1, UNIT - 1)
+                fitted = fit_points(replace(data, offset=log_odds(from_grid(applied))), bends=False)
+                start = None if fitted is None else with_curves(ordered, fitted, attributes)
     if fitted is None:
         return replace(nothing, gains=gains)
-    attributes = [(name, rows.patterns.levels[a]) for a, name in levels]
-    start = with_curves(start, fitted, attributes)
     units = to_grid(rows.score)
     after = units if start is None else start.apply(units, rows.code, rows.patterns)
     moved = multiply(after, fitted.table.odds(feature_codes(fitted.table, features.columns())))
     atoms = without_clusters(replace(rows, score=from_grid(moved)).atoms())
     without = tuple(name for name in names if name not in fitted.table.columns)
     added = AddedPoints(fitted.table, atoms)
-    return LearnedPoints(added, start, replace(gains, spread=fitted.spread), without)
+    return LearnedPoints(added, start, replace(gains, spread=fitted.spread, without=without), without)
+
+
+def _ordered(
+    start: SmoothStart | None, units: IntArray, code: IntArray, rows: Rows, people: FloatArray
+) -> SmoothStart | None:
+    """The recalibration without falls of everybody's curve."""
+    if start is None:
+        return None
+    return without_falls(start, units, code, membership(start.groups, rows.patterns), people)
 
 
 def _refuse_infinite(columns: Columns) -> None:

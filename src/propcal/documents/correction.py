@@ -118,16 +118,16 @@ def _cells_off(summary: FitSummary) -> list[dict[str, Any]]:
 
 
 def correction_document(correction: Correction) -> Document:
-    """Who made a correction from what, what it reads, its largest effects and its largest updates."""
+    """Who made a correction from what, what it reads, its largest effects and adjustments."""
     about = correction.about
     settings = [f"{key}={about[key]:g}" for key in ("alpha", "gamma", "rho", "eta") if key in about]
     facts = sentences("fit", "correction", correction, settings)
-    first = (correction.start is not None) + (correction.points is not None)
-    order = np.argsort(-np.abs(correction.updates[:, 2]), kind="stable")[:MOST_ROWS] + first
-    updates = correction.update_list()
-    rows = [{"update": int(i) + 1, **updates[i]._asdict()} for i in order]
+    order = np.argsort(-np.abs(correction.updates[:, 2]), kind="stable")[:MOST_ROWS]
+    n = len(correction.updates)
+    updates = correction.update_list()[correction.n_updates - n :]  # without curve and points
+    rows = [{"adjustment": int(i) + 1, **updates[i]._asdict()} for i in order]
     tables = [table("effects", effects(correction))] if correction.n_updates else []
-    tables += [table("updates", rows, all=len(rows) == len(updates), n=len(rows))] if rows else []
+    tables += [table("updates", rows, all=len(rows) == n, n=len(rows))] if rows else []
     tables += [] if correction.points is None else [_points_table(correction.points)]
     blocks: list[Block] = [Paragraphs(provenance(correction)), Paragraphs(facts), *tables]
     return Document("Correction", f"Correction by {about.get('method', 'hand')}", blocks)

@@ -32,7 +32,7 @@ class Gains:
     """Gains in log loss per person, cross-validated: of everybody's curve, of groups beside it, of points.
 
     Each gain is over the one before, and so are the `standard_errors`. `n_features` were tried; `spread` has
-    the standard deviation, among people, of the points of each feature that got any.
+    the standard deviation, among people, of the points of each feature that got any; `without` got none.
     """
 
     curve: float
@@ -41,6 +41,7 @@ class Gains:
     standard_errors: tuple[float, float, float]
     n_features: int
     spread: Mapping[str, float] = field(default_factory=dict)
+    without: tuple[str, ...] = ()
 
     @property
     def points_z(self) -> float:

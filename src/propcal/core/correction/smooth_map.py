@@ -98,15 +98,21 @@ class SmoothStart:
 
     def values_inside(self, inside: BoolArray) -> IntArray:
         """Like `values`, given which terms (rows) apply to which patterns (columns)."""
+        return np.maximum.accumulate(self.values_before_order(inside), axis=1)
+
+    def values_before_order(self, inside: BoolArray) -> IntArray:
+        """Like `values_inside`, before values are kept from falling."""
         n = inside.shape[1]
         values = np.empty((n, N_KNOTS), dtype=np.int64)
         for begin in range(0, n, PATTERNS_AT_ONCE):  # intermediate arrays are several times as large
             some = slice(begin, begin + PATTERNS_AT_ONCE)
-            values[some] = self._values(inside[:, some].astype(np.int64))
+            values[some] = self._unordered(inside[:, some].astype(np.int64).T @ self.shifts)
         return values
 
-    def _values(self, inside: IntArray) -> IntArray:
-        return np.maximum.accumulate(self._unordered(inside.T @ self.shifts), axis=1)
+    def moved(self, change: IntArray) -> SmoothStart:
+        """The same terms with this added to their shifts."""
+        most = MOST_WITH_ENDS if self.moves_ends else MOST_SHIFT
+        return SmoothStart(self.groups, np.clip(self.shifts + change, -most, most))
 
     @property
     def moves_ends(self) -> bool:

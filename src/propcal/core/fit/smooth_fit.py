@@ -41,6 +41,7 @@ from propcal.core.fit.log_odds_cells import (
     fine_cells,
     smooth_terms,
 )
+from propcal.core.fit.order import without_falls
 from propcal.core.grid import UNIT, BoolArray, FloatArray, IntArray, to_grid
 from propcal.core.groups.group import Collection, Group
 from propcal.core.logistic import expit
@@ -107,6 +108,7 @@ def learn_start(atoms: Atoms, collection: Collection, evidence: FoundErrors) -> 
         useful = _without_idle(terms, cells, found, partial(fitted, everything), evidence)
         for only in (useful, (terms, cells, found)):
             start = _tabulated(only[0], only[2].table, basis)
+            start = None if start is None else _ordered(start, only[0], only[1])
             if start is not None and _better(start, only[0], only[1]):
                 return Learned(start, (*notes, *_notes(basis, atoms)))
     return Learned(None, (*notes, "not recalibrated: the smooth curve did not improve the fit"))
@@ -216,13 +218,29 @@ def _in_order(effects: FloatArray, basis: Basis) -> FloatArray:
     return effects
 
 
-def _better(start: SmoothStart, terms: tuple[Group, ...], cells: LogOddsCells) -> bool:
-    """Whether the recalibration as applied (tabulated, non-decreasing) fits better than the raw score."""
-    kept = [terms.index(group) for group in start.groups]
-    values = start.values_inside(cells.members[:, kept].T)
+def _ordered(start: SmoothStart, terms: tuple[Group, ...], cells: LogOddsCells) -> SmoothStart:
+    """The recalibration without falls of everybody's curve, and with the same sums of scores."""
+    return without_falls(start, *_raw(cells), _members(start, terms, cells), cells.n)
+
+
+def _members(start: SmoothStart, terms: tuple[Group, ...], cells: LogOddsCells) -> BoolArray:
+    """Which terms of the recalibration (rows) apply to which rows of the cells (columns)."""
+    everybody = np.ones(len(cells.members), dtype=np.bool_)
+    inside = [cells.members[:, terms.index(group)] if group in terms else everybody for group in start.groups]
+    return np.array(inside, dtype=np.bool_)
+
+
+def _raw(cells: LogOddsCells) -> tuple[IntArray, IntArray]:
+    """The raw score of each cell, in units, and its row."""
     at_end = np.abs(cells.log_odds) == END
     raw = np.where(at_end, UNIT * (cells.log_odds > 0), to_grid(expit(cells.log_odds)))
-    row = np.repeat(np.arange(len(values)), np.diff(cells.starts))
+    return raw, np.repeat(np.arange(len(cells.members)), np.diff(cells.starts))
+
+
+def _better(start: SmoothStart, terms: tuple[Group, ...], cells: LogOddsCells) -> bool:
+    """Whether the recalibration as applied (tabulated, non-decreasing) fits better than the raw score."""
+    values = start.values_inside(_members(start, terms, cells))
+    raw, row = _raw(cells)
     before, after = (
         np.clip(units, 1, UNIT - 1) / UNIT for units in (raw, start.apply_to_rows(raw, row, values))
     )

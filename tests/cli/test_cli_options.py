@@ -9,7 +9,7 @@ import typer
 from typer.testing import CliRunner
 
 import propcal
-from propcal.cli import app
+from propcal.cli import app, main
 from propcal.cli.commands_from_records import OFFERED, Only, Without, add_command, words
 from propcal.errors import Argument
 from propcal.identity import Identity
@@ -149,3 +149,17 @@ def test_a_new_option_is_one_field():
 
     assert as_flag(Argument("surprise_level")) == "--surprise-level"
     del FLAGS["surprise_level"]
+
+
+@pytest.mark.parametrize(
+    ("option", "text", "told"),
+    [
+        ("--threshold", "20%", "write 0.2 for 20 %"),
+        ("--alpha", "5%", "write 0.2 for 20 %"),
+    ],
+)
+def test_errors_say_how_a_share_and_a_name_with_quotes_are_written(option, text, told, capsys):
+    words = ["audit", "people.csv", "--score", "risk", "--outcome", "died", option, text]
+    with pytest.raises(SystemExit, match="2"):
+        main(words)
+    assert told in capsys.readouterr().err

@@ -37,6 +37,14 @@ def test_propcal_itself_and_its_help_import_nothing_slow():
     assert imported(command("--help")) == set()
 
 
+def test_an_interruption_of_the_imports_is_one_line(tmp_path):
+    interrupted = "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n"
+    (tmp_path / "typer.py").write_text(interrupted)  # found in place of the library
+    program = f"import sys\nsys.path.insert(0, {str(tmp_path)!r})\nfrom propcal.__main__ import main\nmain()"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (130, "propcal: interrupted; no file was changed\n")
+
+
 def test_an_audit_needs_duckdb_to_read_a_file_pandas_for_tables_and_templates_for_sentences(people, tmp_path):
     needed = {"duckdb", "pandas", "jinja2"}
     assert imported(command("audit", *people)) == needed

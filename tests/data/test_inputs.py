@@ -144,6 +144,9 @@ def test_duplicate_column_names_are_refused(data):
     table = pa.Table.from_arrays([pa.array(data["g"])] * 2, names=["g", "g"])
     with pytest.raises(InputError, match=r"several columns named \['g'\]"):
         fit(data, g=table)
+    named = frame.assign(risk=0.5, died=0)
+    with pytest.raises(InputError, match=r"several columns named \['g'\]"):
+        audit(named, score="risk", outcome="died")
 
 
 @pytest.mark.parametrize("cls", [PMCBoost, MCBoost])

@@ -189,6 +189,8 @@ def _usage_trouble(error: Any) -> str:
     asked = re.match(r"No such command '(\w+)'", told)
     if asked and asked[1] in COMMANDS:
         return f"There is no command {asked[1]}: {COMMANDS[asked[1]]}"
+    if "valid number" in told:
+        return f"{told}; write 0.2 for 20 %"
     unknown = getattr(error, "option_name", None)
     if not hasattr(error, "possibilities") or unknown is None:
         return told

@@ -39,7 +39,9 @@ def names(texts: Sequence[str], option: str = "--groups") -> list[str]:
     try:
         rows = list(csv.reader(texts, skipinitialspace=True))
     except csv.Error:  # a line break, or a name longer than csv accepts
-        raise InputError(f"{option}: write it like race,gender") from None
+        example = """race,'"height, cm"'"""
+        step = f"write it like {example}: put a name with commas or quotes in quotes, and double its own"
+        raise InputError(option, next_step=step, between=": ") from None
     columns = [name.strip() for row in rows for name in row if name.strip()]
     twice = next((name for name in columns if columns.count(name) > 1), None)
     if twice is not None:

@@ -44,12 +44,25 @@ LARGEST = 1 << 53  # whole numbers up to here are the same in every type
 
 def is_engine_frame(frame: Any) -> bool:
     """Whether a frame belongs to an engine that processes rows itself: DuckDB, Spark, Dask, lazy polars."""
-    return isinstance(nw.from_native(frame, pass_through=True), nw.LazyFrame)
+    return isinstance(_as_narwhals(frame), nw.LazyFrame)
 
 
 def is_frame(value: Any) -> bool:
     """Whether this is a data frame, in memory or of an engine."""
-    return isinstance(nw.from_native(value, pass_through=True), (nw.DataFrame, nw.LazyFrame))
+    return isinstance(_as_narwhals(value), (nw.DataFrame, nw.LazyFrame))
+
+
+def _as_narwhals(value: Any) -> Any:
+    """A frame or series as narwhals holds it, anything else as it is; names of columns must be distinct."""
+    if type(value).__module__.split(".")[0] == "pandas" and hasattr(value, "columns"):
+        refuse_repeated([str(label) for label in value.columns], "the frame")
+    return nw.from_native(value, pass_through=True)
+
+
+def refuse_repeated(labels: Sequence[str], name: str) -> None:
+    """Refuse a frame with several columns of the same name."""
+    if twice := sorted({label for label in labels if labels.count(label) > 1}):
+        raise InputError(f"{name} has several columns named {twice}", argument=name, next_step="Rename them")
 
 
 def require(columns: Sequence[str], wanted: Sequence[str]) -> None:
@@ -294,8 +307,7 @@ def mask_names(masks: Any) -> list[str]:
 def frame_columns(frame: Any, name: str, wanted: Sequence[str] | None = None) -> Columns:
     """The columns of a data frame or series, or only the wanted ones; their names must be distinct."""
     labels = _labels(frame)
-    if twice := sorted({label for label in labels if labels.count(label) > 1}):
-        raise InputError(f"{name} has several columns named {twice}", argument=name, next_step="Rename them")
+    refuse_repeated(labels, name)
     if hasattr(frame, "set_axis") and labels and any(not isinstance(label, str) for label in frame.columns):
         frame = frame.set_axis(labels, axis=1)  # pandas allows numbers and other objects as column names
     try:

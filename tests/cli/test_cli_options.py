@@ -158,7 +158,7 @@ def test_a_new_option_is_one_field():
         ("--alpha", "5%", "write 0.2 for 20 %"),
     ],
 )
-def test_errors_say_how_a_share_and_a_name_with_quotes_are_written(option, text, told, capsys):
+def test_errors_say_how_a_share_is_written(option, text, told, capsys):
     words = ["audit", "people.csv", "--score", "risk", "--outcome", "died", option, text]
     with pytest.raises(SystemExit, match="2"):
         main(words)

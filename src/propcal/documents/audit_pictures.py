@@ -91,7 +91,8 @@ def main_curve(audit: Audit, drawn: PerformancePictures) -> Plot:
     marks, (low, high, people, events) = drawn.groups[0].marks, drawn.bars.T
     bars, end = marks["distribution"], plot.x.high
     inside, gaps = np.asarray(bars.x) < end, np.full(len(low), np.nan)
-    rate = np.array(without_limits(events)) / np.array(without_limits(people))
+    with np.errstate(invalid="ignore"):  # of ranges without people
+        rate = np.array(without_limits(events)) / np.array(without_limits(people))
     ranges = [np.minimum(x.astype(np.float64), end) for x in (low, high)]
     segments = np.transpose([*ranges, gaps]).ravel()
     x, height, right = (np.asarray(of, dtype=np.float64)[inside] for of in (bars.x, bars.y, bars.high))

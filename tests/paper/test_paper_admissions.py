@@ -345,7 +345,7 @@ def test_a_store_that_cannot_be_written_is_told_in_one_line(tmp_path, monkeypatc
     with pytest.raises(InputError, match=r"disk is full.*run the same command again to continue"):
         run(path, trials=1, **SMALL)
     assert not path.exists()
-    monkeypatch.setattr(sqlite3, "connect", partial(small_disk, pages=12))
+    monkeypatch.setattr(sqlite3, "connect", partial(small_disk, pages=10))
     with pytest.raises(InputError, match=r"disk is full.*run the same command again to continue"):
         run(path, trials=1, **SMALL)
     monkeypatch.undo()

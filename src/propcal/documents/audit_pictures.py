@@ -98,7 +98,7 @@ def main_curve(audit: Audit, drawn: PerformancePictures) -> Plot:
     x, height, right = (np.asarray(of, dtype=np.float64)[inside] for of in (bars.x, bars.y, bars.high))
     measures = {name: MEASURE_NAMES[name].digits for name in ("intercept", "slope", "auroc")}
     texts = {
-        name: ON_PAGE.estimate(*(row[f"{name}{part}"] for part in ("", "_low", "_high")), digits)
+        name: ON_PAGE.estimate(row[name], row[f"{name}_low"], row[f"{name}_high"], digits)
         for name, digits in measures.items()
     }
     shown = [

@@ -43,7 +43,7 @@ def without_falls(
         inside = np.insert(inside, 0, True, axis=0)
     start = _pooled(start, units, people)
     member = inside.astype(np.float64)
-    moves = start.shifts.any(axis=0)
+    moves = np.asarray(start.shifts.any(axis=0))
     moves[1:-1] = True  # scores of 0 and 1 that stay do so
     for _ in range(MOST_STEPS):
         found = start.apply_to_rows(units, row, start.values_inside(inside))

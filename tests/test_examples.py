@@ -9,7 +9,7 @@ from paths import ROOT
 
 EXAMPLES = sorted((ROOT / "examples").glob("plot_*.py"))
 SAYS = {
-    "vendor_score": "O/E is lower for pays 95 % or all",
+    "vendor_score": "O/E is 0.59 for pays 95 % or all",
     "correct_and_compare": "pays 95 % or all (O/E 0.59 before",
     "pipeline": "",
     "groups": "in poor health",

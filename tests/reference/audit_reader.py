@@ -6,7 +6,7 @@ from math import isclose, log
 
 PARTS = ["format", "version", "settings", "identity", "verdict", "losses", "debiased", "groups", "categories"]
 PARTS += ["curves", "net_benefit", "distribution", "notes"]
-IF_ASKED = ["bin_free", "sites", "gates"]
+IF_ASKED = ["bin_free", "discovery", "sites", "gates"]
 
 
 class AuditReader:

@@ -176,6 +176,15 @@ def test_a_group_can_have_a_limit(files, run):
     jsonschema.Draft202012Validator(SCHEMA).validate(content)
 
 
+def test_a_ratio_of_too_few_people_is_not_decided(files, run):
+    """39 rows are as likely to be a broken join as a score that is right."""
+    files.head(39).to_csv("few.csv", index=False)
+    _, err = run("audit", "few.csv", *COLUMNS, *fail_on("oe > 50", "oe[gender=F] > 50"), code=1)
+    assert "oe > 50: there are too few people or events to test it. Add --allow-undecided" in err
+    assert err.count("Add --allow-undecided") == 2
+    assert run("audit", "few.csv", *COLUMNS, *fail_on("oe > 50"), "--allow-undecided")[1].count("passes") == 1
+
+
 def test_within_asks_for_the_certificate(files, run):
     out, err = run("audit", "right.csv", *COLUMNS, *fail_on("within 8%"), "--format", "json", code=1)
     assert "within 8%: the verdict is: not shown to be within 8 %" in err

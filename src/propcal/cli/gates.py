@@ -82,13 +82,17 @@ class Gate:
         if self.name == "unseen":
             return unseen
         if self.name == "oe":
-            from propcal.core.groups.group import Group
-
-            place = {name: i for i, name in enumerate(audit.settings["attributes"])}
-            group = Group(tuple(sorted(self.group, key=lambda pair: place.get(pair[0], len(place)))))
-            return _number(audit.groups.set_index("group")["observed_expected"].get(group.name, math.nan))
+            ratios = audit.groups.set_index("group")["observed_expected"]
+            return _number(ratios.get(self.group_name(audit), math.nan))
         table, loss, column = NUMBERS[self.name]
         return _number(getattr(audit, table).loc[loss, column])
+
+    def group_name(self, audit: Any) -> str:
+        """What the audit calls the group, or everybody."""
+        from propcal.core.groups.group import Group
+
+        place = {name: i for i, name in enumerate(audit.settings["attributes"])}
+        return Group(tuple(sorted(self.group, key=lambda pair: place.get(pair[0], len(place))))).name
 
 
 @dataclass(frozen=True)
@@ -262,8 +266,11 @@ def _untested(gate: Gate, audit: Any, options: Gates) -> str:
     """Why the audit is no evidence that all is well; empty if it is."""
     if audit.settings["fitted_on_these"]:
         return _fitted(audit)
-    tested = audit.groups["finding"].iloc[1:].isin((finding.TOO_LOW, finding.TOO_HIGH, finding.CHANCE)).any()
-    if tested or options.overall_only or gate.name == "oe":
+    tested = audit.groups["finding"].isin((finding.TOO_LOW, finding.TOO_HIGH, finding.CHANCE))
+    if gate.name == "oe":
+        asked = tested[audit.groups["group"] == gate.group_name(audit)].any()
+        return "" if asked else f"there are too few {audit.identity.unit} or events to test it"
+    if tested.iloc[1:].any() or options.overall_only:
         return ""
     return "no group was tested; name groups with --groups, or add --overall-only"
 

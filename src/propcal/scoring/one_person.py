@@ -93,7 +93,8 @@ class Known(NamedTuple):
 
     map: PatternMap | None
     unlisted: list[int]
-    strange: bool
+    unseen: tuple[str, ...]
+    warnings: tuple[Message, ...]
 
 
 class OnePerson:
@@ -138,16 +139,16 @@ class OnePerson:
         code = tuple([place_of(keys, numbers) for place_of in self._attributes])
         # one look at the dictionary: another thread may clear it between two
         known = self._kept.get(code if unseen is None else (unseen, code)) or self._find(code, unseen)
-        found, odds, unlisted = float(score), None, known.unlisted
-        if self._points:
-            odds, places = 1.0, [place_of(keys, numbers) for place_of in self._pieces]
-            for factors, place in zip(self._factors, places):
-                odds *= factors[place]
-            unlisted = [*unlisted, *(f.pieces[place] is None for f, place in zip(self._points, places))]
+        found = float(score)
+        if not self._points:
+            corrected = found if known.map is None else known.map.apply(found)
+            return Result(corrected, known.unseen, known.warnings)
+        odds, places = 1.0, [place_of(keys, numbers) for place_of in self._pieces]
+        for factors, place in zip(self._factors, places):
+            odds *= factors[place]
         corrected = found if known.map is None else known.map.apply(found, odds)
-        if not known.strange and (odds is None or not any(unlisted)):
-            return Result(corrected)
-        return self._result(corrected, unlisted)
+        unlisted = [*known.unlisted, *(f.pieces[place] is None for f, place in zip(self._points, places))]
+        return self._result(corrected, unlisted) if any(unlisted) else Result(corrected)
 
     def _find(self, code: tuple[int, ...], unseen: Unseen | None) -> Known:
         """What belongs to a pattern; keep it for the next person."""
@@ -163,7 +164,7 @@ class OnePerson:
         if len(self._kept) >= MOST_MAPS:
             self._kept.clear()
         unlisted = count_unlisted(self._correction, patterns, np.ones(1, dtype=np.int64)).tolist()
-        kept = Known(found, unlisted, any(unlisted))
+        kept = Known(found, unlisted, *self._result(math.nan, unlisted)[1:])
         self._kept[code if unseen is None else (unseen, code)] = kept
         return kept
 

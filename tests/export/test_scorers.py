@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import signal
 import subprocess
 import sys
 import warnings
@@ -215,6 +216,34 @@ def test_what_cannot_be_scored_is_refused_by_line(language, corrections, tmp_pat
         assert problem in done.stderr
     done = run(language, path, "--score", "risk", input='{"risk": 0.2, "race": null, "age": 3}')
     assert "a value is needed for ward" in done.stderr
+
+
+@pytest.mark.parametrize("language", ["python", "javascript"])
+def test_a_line_that_is_no_person_is_refused_without_repeating_it(language, corrections, tmp_path):
+    path = write(corrections["smooth"], language, tmp_path)
+    for wrong in ("Jane Doe", "[1, 2]", "null", '{"name": "Jane Doe", "risk"', '"Jane Doe"'):
+        lines = json.dumps({"race": "Asian", "ward": 1, "age": 30, "risk": 0.2}) + "\n\n" + wrong
+        done = run(language, path, "--score", "risk", input=lines)
+        assert (done.returncode, len(done.stdout.splitlines())) == (2, 1)
+        assert done.stderr.startswith("line 3: ")
+        assert (done.stderr.count("\n"), "Jane" in done.stderr) == (1, False)
+
+
+@pytest.mark.parametrize("language", ["python", "javascript"])
+def test_a_reader_that_stops_early_is_no_error(language, corrections, tmp_path):
+    path = write(corrections["smooth"], language, tmp_path)
+    people = json.dumps({"race": "Asian", "ward": 1, "age": 30, "risk": 0.2}) + "\n"
+    (tmp_path / "people").write_text(people * 20_000)
+    command = [*COMMANDS[language], str(path), "--score", "risk"]
+    pipe = subprocess.PIPE
+    with (
+        (tmp_path / "people").open() as file,
+        subprocess.Popen(command, stdin=file, stdout=pipe, stderr=pipe) as done,
+    ):
+        assert done.stdout.readline()
+        done.stdout.close()
+        assert done.stderr.read() == b""
+    assert done.returncode in (141, -signal.SIGPIPE)  # a shell says 141 for both
 
 
 def python_module(correction, tmp_path, **options):

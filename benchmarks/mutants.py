@@ -51,7 +51,7 @@ MODULES = {
         "measures",
         "named_errors",
     ],
-    "core.fit": ["additive_fit", "boost", "evidence", "log_odds_cells", "smooth_fit", "state"],
+    "core.fit": ["additive_fit", "boost", "evidence", "log_odds_cells", "smooth_fit", "sweep"],
     "protect": ["audits", "neighbours", "rule", "shared_atoms", "shared_corrections", "shown_counts"],
     "monitoring": ["alarms", "e_processes", "explained_alarms", "held_out", "watched_groups"],
 }

@@ -13,7 +13,7 @@ from propcal.core.correction.fit_summary import Gains
 from propcal.core.correction.points_table import multiply
 from propcal.core.correction.smooth_map import SmoothStart
 from propcal.core.fit.boost import AddedPoints
-from propcal.core.fit.order import without_falls
+from propcal.core.fit.smooth_fit import without_falls
 from propcal.core.grid import UNIT, FloatArray, IntArray, from_grid, to_grid
 from propcal.core.groups.group import membership
 from propcal.core.groups.group_definition import Groups

@@ -290,7 +290,7 @@ def test_bootstrap_is_seeded_and_uses_the_full_data_for_the_size_rule(cohort, fe
     assert first.updates_ == again.updates_
     assert first.updates_ != other.updates_
     # a bootstrap sample is as large as the data, and drawn anew
-    from propcal.core.fit.state import bootstrap
+    from propcal.core.fit.sweep import bootstrap
     from propcal.data.rows_to_atoms import rows_to_atoms
 
     atoms = rows_to_atoms(cohort.score, cohort.y, features)

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from propcal import MCBoost, PMCBoost
-from propcal.core.fit.state import standard_errors
-from propcal.core.fit.sweep import standard_error
+from propcal.core.fit.sweep import standard_error, standard_errors
 from propcal.data.rows_to_atoms import rows_to_atoms
 from propcal.datasets import make_ed_visits
 from propcal.errors import InputError

@@ -20,7 +20,7 @@ from propcal.core.criterion import Criterion
 from propcal.core.fit import sweep as kernel
 from propcal.core.fit.evidence import FoundErrors, repeat_effect, repeat_note, with_effect
 from propcal.core.fit.smooth_fit import Learned, learn_start
-from propcal.core.fit.state import BoostingState, UpdateRule, standard_errors
+from propcal.core.fit.sweep import BoostingState, UpdateRule, standard_errors
 from propcal.core.grid import UNIT, IntArray, check_choice, check_number, from_grid, to_grid
 from propcal.core.groups.group import EVERYBODY, Collection, Group, membership
 from propcal.core.groups.group_definition import Groups, definition

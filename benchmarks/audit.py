@@ -15,7 +15,7 @@ from engine import SHAPES, best, encode, people
 
 from propcal import PMCBoost, audit, compare
 from propcal.core.categories import dc_of, mc_of, pmc_of
-from propcal.data.rows_to_atoms import checked_rows
+from propcal.data.rows import checked_rows
 from propcal.metrics import CategoryRule
 
 SIZES = [10_000, 173_561, 1_000_000]

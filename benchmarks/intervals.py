@@ -23,7 +23,7 @@ from propcal.auditing.logistic_calibration import _coefficient, _fit
 from propcal.auditing.measures import UNKNOWN, Estimate, observed_expected
 from propcal.auditing.sample import Sample
 from propcal.core.logistic import expit, fit_logistic, log_odds
-from propcal.data.rows_to_atoms import rows_to_atoms
+from propcal.data.rows import rows_to_atoms
 
 RESULTS = Path(__file__).parent / "results" / "coverage.json"
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(30)

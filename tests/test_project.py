@@ -24,7 +24,6 @@ LAYERS = [
     "regular_file",
     "core",
     "option_records",
-    "identity",
     "datasets",
     "data",
     "metrics",

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from propcal import MCBoost, PMCBoost, audit, mc_loss, pmc_loss, smallest_alpha
-from propcal.data.rows_to_atoms import checked_rows
+from propcal.data.rows import checked_rows
 from propcal.errors import InputError
 from propcal.metrics import CategoryRule
 

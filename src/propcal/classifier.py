@@ -27,7 +27,7 @@ from propcal.core.correction.fit_summary import FitSummary
 from propcal.core.grid import FloatArray
 from propcal.core.groups.group import Labels
 from propcal.data.frames import columns_of_x
-from propcal.data.rows_to_atoms import wanted_columns
+from propcal.data.rows import wanted_columns
 from propcal.errors import InputError, refused
 from propcal.estimators import MCBoost, PMCBoost
 

@@ -42,13 +42,12 @@ from propcal.core.groups.group_definition import Groups
 from propcal.core.reduction import without_keys
 from propcal.data.by_name import method_takes_frame
 from propcal.data.frames import attribute_columns
-from propcal.data.rows_to_atoms import checked_rows, wanted_columns, warn_of_unused_ids
+from propcal.data.rows import checked_rows, wanted_columns, warn_of_unused_ids
 from propcal.discovery.out_of_fold import confirmed_groups, weakened, with_found
 from propcal.discovery.points_of_rows import LearnedPoints, learn_points, without_features
 from propcal.errors import InputError, Message, refused
-from propcal.identity import Identity
 from propcal.numbers import plural
-from propcal.option_records import Seed
+from propcal.option_records import Identity, Seed
 
 __all__ = ["MCBoost", "PMCBoost"]
 

@@ -28,7 +28,7 @@ from propcal.core.grid import IntArray, check_choice, check_number
 from propcal.core.groups.group_definition import Groups, definition
 from propcal.data.by_name import takes_frame
 from propcal.data.frames import columns_of_x
-from propcal.data.rows_to_atoms import Rows, checked_rows
+from propcal.data.rows import Rows, checked_rows
 from propcal.option_records import LossOptions, LossRule, spelled_out
 
 __all__ = ["dc_loss", "loss_scorer", "mc_loss", "pmc_loss", "smallest_alpha"]

@@ -1,4 +1,4 @@
-"""Options as records: which column is what, what a group and a risk range are, what is tested.
+"""Options as records: which column is what, what a group and a risk range are, what is tested, and names.
 
 The fields of a record are keyword arguments of the library. Its docstring describes them, and the command
 line and its help are generated from both. A field that has its default was not given: the library then
@@ -14,6 +14,9 @@ from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypedDict, TypeVar
 
 from propcal.core.choices import Intersections, Label, Missing, WeightKind
+from propcal.errors import refused
+from propcal.numbers import IN_SENTENCE
+from propcal.plain_text import plain
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -29,6 +32,8 @@ Limits = Mapping[str, Any]  # the range of a number, as `check_number` takes it
 UP_TO_1: Limits = {"above": 0, "at_most": 1}
 SHARE: Limits = {"at_least": 0, "at_most": 1}
 COUNT: Limits = {"at_least": 1, "whole": True}
+LONGEST = 200  # letters of a name, a title, a source
+TEXTS = ("title", "score", "outcome", "unit", "source", "period", "institution", "population")
 
 
 class Fitted(Protocol):
@@ -93,6 +98,7 @@ class Panel:
 
 DATA, GROUPS, METHOD, OUTPUT = Panel("Your data"), Panel("Groups"), Panel("Method"), Panel("Output")
 TIME, SEARCH, DATABASE = Panel("Time"), Panel("Search"), Panel("Your database")
+NAMES = Panel("Names in the report")
 UNSEEN = METHOD.option(
     "replay|keep|error",
     "For combinations of groups that did not occur in the fitting data: apply the adjustments of the "
@@ -488,3 +494,109 @@ class Export:
     column: str = OUTPUT.option("NAME", default="corrected")
     unseen: str | None = UNSEEN
     invalid: str = OUTPUT.option("null|keep", default="null")
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Names for sentences and headings; all of them are optional.
+
+    A unit that is empty was not chosen yet; the empty text as a level labels a missing value.
+
+    Attributes
+    ----------
+    title : str
+        Title of the report.
+    score : str
+        What the score is called: "Sepsis risk".
+    outcome : str
+        What the outcome is: "death in hospital".
+    unit : str
+        Plural noun for those who are scored, such as patients. Default: people, or visits if a patient ID is
+        given
+    labels : dict, such as ``{"sex": {"F": "women", "M": "men"}}``
+        What a level is called: sex.F=women.
+    source : str
+        Where the data are from.
+    period : str
+        The time that the data cover.
+    institution : str
+        The hospital or other site.
+    population : str
+        Who was scored: "adults admitted as emergencies".
+    """
+
+    title: str = NAMES.option("TEXT", default="")
+    score: str = NAMES.option("--score-name TEXT", default="", argument="score_name")
+    outcome: str = NAMES.option("--outcome-name TEXT", default="", argument="outcome_name")
+    unit: str = NAMES.option("NOUN", default="")
+    labels: Mapping[str, Mapping[str, str]] = NAMES.option("--label COLUMN.LEVEL=TEXT")
+    source: str = NAMES.option("TEXT", default="")
+    period: str = NAMES.option("TEXT", default="")
+    institution: str = NAMES.option("TEXT", default="")
+    population: str = NAMES.option("TEXT", default="")
+
+    def __post_init__(self) -> None:
+        for name in TEXTS:
+            text = getattr(self, name)
+            if not isinstance(text, str) or len(text) > LONGEST:
+                given = f"{name}_name" if name in ("score", "outcome") else name
+                raise refused("long text", given=given, most=LONGEST)
+            object.__setattr__(self, name, plain(text).strip())
+        object.__setattr__(self, "labels", _checked_labels({} if self.labels is None else self.labels))
+
+    @property
+    def subject(self) -> str:
+        """The score at the beginning of a sentence."""
+        return self.score or "The score"
+
+    @property
+    def within_sentence(self) -> str:
+        """The score within a sentence."""
+        return self.score or "the score"
+
+    @property
+    def everyone(self) -> str:
+        """All who were audited, as a row of a table."""
+        return f"All {self.unit}"
+
+    def count(self, n: Any) -> str:
+        """A number of them.
+
+        >>> Identity(unit="patients").count(9104), Identity(unit="people").count(1)
+        ('9,104 patients', '1 person')
+        """
+        return f"{IN_SENTENCE.count(n)} {self.noun(n)}"
+
+    def worded(self, reason: str) -> str:
+        """A reason that speaks of people, with their own noun.
+
+        >>> Identity(unit="visits").worded("fewer than 50 people")
+        'fewer than 50 visits'
+        """
+        return reason.replace("people", self.unit)
+
+    def noun(self, n: Any = 2) -> str:
+        """The noun that goes with a number."""
+        return one_of(self.unit) if n == 1 else self.unit
+
+
+def one_of(unit: str) -> str:
+    """The singular of a plural noun, as far as English is regular.
+
+    >>> one_of("people"), one_of("patients"), one_of("deliveries")
+    ('person', 'patient', 'delivery')
+    """
+    if unit.endswith("people"):
+        return unit.removesuffix("people") + "person"
+    if unit.endswith("ies"):
+        return unit.removesuffix("ies") + "y"
+    return unit.removesuffix("s")
+
+
+def _checked_labels(labels: Any) -> dict[str, dict[str, str]]:
+    if not isinstance(labels, Mapping) or not all(isinstance(own, Mapping) for own in labels.values()):
+        raise refused("labels")
+    return {
+        str(attribute): {"" if level is None else str(level): plain(text) for level, text in own.items()}
+        for attribute, own in labels.items()
+    }

@@ -38,7 +38,7 @@ from propcal.auditing.sample import Sample
 from propcal.core.draws import Draws
 from propcal.core.groups.group import GroupSize
 from propcal.core.logistic import expit, fit_logistic, log_odds, spline_basis
-from propcal.data.rows_to_atoms import rows_to_atoms
+from propcal.data.rows import rows_to_atoms
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")

@@ -18,7 +18,7 @@ from propcal.auditing.sample import Sample
 from propcal.core.categories import dc_of, mc_of, pmc_of
 from propcal.core.criterion import multicalibration, proportional
 from propcal.core.logistic import expit, fit_logistic, log_odds
-from propcal.data.rows_to_atoms import rows_to_atoms
+from propcal.data.rows import rows_to_atoms
 from propcal.metrics import CategoryRule
 
 pytestmark = pytest.mark.slow

@@ -11,7 +11,7 @@ from propcal.auditing.hypothesis_tests import BENDS, DIFFERENCES, GROUP_SLOPES, 
 from propcal.core.criterion import proportional
 from propcal.core.fit.boost import FittingData, Settings
 from propcal.core.logistic import expit
-from propcal.data.rows_to_atoms import rows_to_atoms
+from propcal.data.rows import rows_to_atoms
 from propcal.datasets import make_ed_visits
 from propcal.metrics import CategoryRule
 

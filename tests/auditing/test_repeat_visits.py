@@ -12,7 +12,7 @@ from propcal.auditing.chance import ScoreCells
 from propcal.auditing.hypothesis_tests import CATEGORIES, events_p_value, group_p_value
 from propcal.auditing.sample import Sample
 from propcal.core.logistic import expit
-from propcal.data.rows_to_atoms import rows_to_atoms
+from propcal.data.rows import rows_to_atoms
 
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(30)
 

@@ -12,12 +12,12 @@ import propcal
 from propcal.cli import app, main
 from propcal.cli.commands_from_records import OFFERED, Only, Without, add_command, words
 from propcal.errors import Argument
-from propcal.identity import Identity
 from propcal.option_records import (
     DATA,
     AuditOptions,
     AuditRule,
     Given,
+    Identity,
     LossOptions,
     LossRule,
     Reading,

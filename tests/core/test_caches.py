@@ -9,7 +9,7 @@ import pytest
 from propcal import MCBoost, PMCBoost
 from propcal.auditing.sample import Sample
 from propcal.core.reduction import numbered
-from propcal.data.rows_to_atoms import rows_to_atoms
+from propcal.data.rows import rows_to_atoms
 
 
 @pytest.fixture(scope="module")

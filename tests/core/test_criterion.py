@@ -8,7 +8,7 @@ import oracle
 from propcal.auditing.names import LOSSES
 from propcal.core.categories import loss_of
 from propcal.core.criterion import CRITERIA, Criterion, multicalibration, proportional
-from propcal.data.rows_to_atoms import rows_to_atoms
+from propcal.data.rows import rows_to_atoms
 from propcal.estimators import Boost
 from propcal.metrics import CategoryRule
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from propcal import Atoms, MCBoost, PMCBoost, audit, compare, mc_loss
-from propcal.core.left_out import LeftOut, LeftOutReport
+from propcal.core.atoms import LeftOut, LeftOutReport
 from propcal.errors import InputError
 
 COLUMNS = {"score": "s", "outcome": "y", "groups": ["g"]}

@@ -16,8 +16,8 @@ from propcal.auditing.hypothesis_tests import DIFFERENCES, CalibrationTest
 from propcal.documents.audit import clearest_groups
 from propcal.documents.blocks import At
 from propcal.documents.words import sentence, sentences, table
-from propcal.identity import Identity
 from propcal.numbers import Limit
+from propcal.option_records import Identity
 from propcal.render.cells import KINDS
 
 FOLDER = ROOT / "src" / "propcal" / "documents"

@@ -8,10 +8,10 @@ from propcal.core.grid import significant
 from propcal.core.groups.group import Group
 from propcal.core.patterns import PERIOD
 from propcal.core.reduction import keyed, rescored
-from propcal.data.rows_to_atoms import rows_to_atoms
-from propcal.identity import Identity
+from propcal.data.rows import rows_to_atoms
 from propcal.monitoring.course import course_of
 from propcal.monitoring.watched_groups import WatchedGroup
+from propcal.option_records import Identity
 
 WATCHED = [WatchedGroup(Group(())), *(WatchedGroup(Group((("ward", str(i)),))) for i in range(10))]
 

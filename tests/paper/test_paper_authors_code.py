@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from propcal.data.rows_to_atoms import checked_rows
+from propcal.data.rows import checked_rows
 from propcal.metrics import CategoryRule
 from propcal.paper.authors_code import fit_frozen, neighbours_dc
 from propcal.paper.base_models import Features

@@ -12,7 +12,7 @@ from propcal import Atoms, Correction, MCBoost, PMCBoost
 from propcal.cli import main
 from propcal.core.grid import UNIT
 from propcal.core.groups.group import membership
-from propcal.data.rows_to_score import scoring_rows
+from propcal.data.rows import scoring_rows
 from propcal.errors import InputError, UnknownLevelWarning, UnseenError
 from propcal.protect.shared_corrections import FEWEST_SHARED, shared_bits
 

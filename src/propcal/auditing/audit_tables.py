@@ -20,7 +20,7 @@ from propcal.core.criterion import CRITERIA, proportional
 from propcal.core.grid import BoolArray
 from propcal.core.groups.group import group_labels, membership
 from propcal.errors import refused
-from propcal.identity import Identity
+from propcal.option_records import Identity
 
 POWER = 0.8
 ENDS = ("", "_low", "_high")  # of the names of a number and its interval

@@ -29,7 +29,7 @@ from propcal.core.grid import FloatArray, IntArray, check_number
 from propcal.core.groups.group import GroupSize, membership
 from propcal.core.groups.group_definition import Groups, definition
 from propcal.core.reduction import without_clusters, without_keys
-from propcal.data.rows_to_atoms import rows_to_atoms
+from propcal.data.rows import rows_to_atoms
 from propcal.errors import InputError
 from propcal.option_records import Seed
 

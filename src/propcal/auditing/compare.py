@@ -27,10 +27,9 @@ from propcal.core.choices import Axes, Table, Values
 from propcal.core.grid import FloatArray, from_grid, to_grid
 from propcal.core.reduction import numbered, rescored
 from propcal.data.by_name import takes_frame
-from propcal.data.rows_to_atoms import rows_of_scores, warn_of_unused_ids
+from propcal.data.rows import rows_of_scores, warn_of_unused_ids
 from propcal.errors import InputError, refused
-from propcal.identity import Identity
-from propcal.option_records import AuditOptions, AuditRule, Correcting, spelled_out
+from propcal.option_records import AuditOptions, AuditRule, Correcting, Identity, spelled_out
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -20,22 +20,20 @@ from propcal.auditing.measures import Estimate, checked_thresholds
 from propcal.auditing.named_errors import name_errors
 from propcal.auditing.profile import JudgedGroups, Profile, audited_groups, profiles
 from propcal.auditing.sample import FEWEST_CLUSTERS, Sample
-from propcal.core.atoms import Atoms
+from propcal.core.atoms import Atoms, LeftOutReport
 from propcal.core.categories import Categories, check_outcome_groups
 from propcal.core.choices import WeightKind
 from propcal.core.draws import Draws
 from propcal.core.fit.evidence import repeat_effect, with_effect
 from propcal.core.grid import UNIT, check_choice, check_number
 from propcal.core.groups.group import EVERYBODY
-from propcal.core.left_out import LeftOutReport
 from propcal.core.loss_bounds import LossBounds, loss_bounds
 from propcal.core.patterns import Patterns
 from propcal.core.reduction import without_clusters, without_keys
 from propcal.errors import refused
-from propcal.identity import Identity
 from propcal.metrics import CategoryRule
 from propcal.numbers import plural
-from propcal.option_records import AuditRule, argument_of
+from propcal.option_records import AuditRule, Identity, argument_of
 
 
 @dataclass(frozen=True, eq=False)

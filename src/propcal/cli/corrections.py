@@ -24,8 +24,18 @@ from propcal.cli.screen import (
 )
 from propcal.core import criterion
 from propcal.errors import InputError, TooManyUnseenError, refused
-from propcal.identity import Identity
-from propcal.option_records import METHOD, OUTPUT, AuditRule, Fitting, Given, LossRule, Reading, Roles, given
+from propcal.option_records import (
+    METHOD,
+    OUTPUT,
+    AuditRule,
+    Fitting,
+    Given,
+    Identity,
+    LossRule,
+    Reading,
+    Roles,
+    given,
+)
 
 if TYPE_CHECKING:
     from propcal import Correction
@@ -133,7 +143,7 @@ def _fit_rows(
 
     from propcal.data.files.file_source import FileSource
     from propcal.data.files.people_files import LENIENT, NUMBER
-    from propcal.data.rows_to_atoms import wanted_columns
+    from propcal.data.rows import wanted_columns
 
     how = {name: rule[name] for name in ("intersections", "missing") if name in rule}
     groups = groups_of(roles, **how)
@@ -209,8 +219,8 @@ def apply(
     """
     from propcal import Correction
     from propcal.core.grid import check_choice
-    from propcal.data.checks import INVALID
     from propcal.data.files.file_source import check_same_columns, find_files, open_people
+    from propcal.data.role_columns import INVALID
     from propcal.files.table_files import writes_text
     from propcal.files.transaction import new_folders, outputs
     from propcal.scoring.files import score_files

@@ -14,9 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from propcal.core.atoms import SUMS, Atoms, refuse_too_many
+from propcal.core.atoms import NOBODY, SUMS, Atoms, Counts, LeftOut, refuse_too_many
 from propcal.core.grid import FloatArray, IntArray, SumArray, check_choice, from_grid, to_grid
-from propcal.core.left_out import NOBODY, Counts, LeftOut
 from propcal.core.patterns import (
     BESIDE,
     CLUSTER,

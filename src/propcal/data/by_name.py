@@ -16,7 +16,7 @@ from propcal.core.choices import Intersections, Missing, WeightKind
 from propcal.core.groups.group_definition import Groups
 from propcal.data.frames import is_engine_frame, is_frame
 from propcal.data.role_columns import count_values, warn_of_undeclared
-from propcal.data.rows_to_atoms import FrameColumns, wanted_columns
+from propcal.data.rows import FrameColumns, wanted_columns
 from propcal.data.source import NamedColumns, frame_source
 from propcal.errors import Argument, InputError, refused
 

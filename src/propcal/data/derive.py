@@ -18,7 +18,6 @@ import numpy as np
 
 from propcal.core.grid import BoolArray
 from propcal.core.groups.conditions import ColumnTest, Condition, Not, Ranges, Recipe, Where, tests_of
-from propcal.data.checks import LARGEST_WEIGHT, Trouble, inside, sound, troubles
 from propcal.data.frames import Columns, floats, held_type, is_record
 from propcal.data.levels import (
     DATES,
@@ -33,6 +32,7 @@ from propcal.data.levels import (
     spellings,
     wanted_keys,
 )
+from propcal.data.role_columns import LARGEST_WEIGHT, Trouble, inside, sound, troubles
 from propcal.errors import Column, InputError
 from propcal.extras import Later
 

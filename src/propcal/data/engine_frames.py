@@ -11,7 +11,7 @@ each key and combination of attribute values:
 
 Only the levels are determined in Python, from the distinct values; the rows never leave the engine.
 
-Frames in memory take another path, through numpy (`propcal.data.rows_to_atoms`), which they share with plain
+Frames in memory take another path, through numpy (`propcal.data.rows`), which they share with plain
 arrays: sorting packed integers is several times faster than a general aggregation. Both paths make the same
 checks, give the same errors and produce the same atoms; the tests compare them on every engine.
 """
@@ -34,7 +34,6 @@ from propcal.core.groups.conditions import Ranges, Recipe, Where
 from propcal.core.patterns import BESIDE, KEY
 from propcal.core.reduction import atoms_of_sums, refuse_fractions, sums_of_counts
 from propcal.data import derive as ex
-from propcal.data.checks import Trouble, refuse_swapped, refuse_troubles
 from propcal.data.derive import fitting_values
 from propcal.data.frames import RECODE, require
 from propcal.data.levels import (
@@ -48,8 +47,8 @@ from propcal.data.levels import (
     warn_of_failed_conditions,
     warn_of_similar_levels,
 )
-from propcal.data.role_columns import event_codes
-from propcal.data.rows_to_atoms import patterns_and_left_out
+from propcal.data.role_columns import Trouble, event_codes, refuse_swapped, refuse_troubles
+from propcal.data.rows import patterns_and_left_out
 from propcal.data.source import NamedColumns
 from propcal.errors import InputError, refused
 from propcal.plain_text import named as named_in_sql

@@ -1,4 +1,8 @@
-"""Columns with a role of their own: outcomes as 0 and 1, and patient IDs.
+"""Columns with a role: scores, outcomes as 0 and 1, weights and patient IDs, and what may be wrong with them.
+
+What may be wrong with a row is defined once (`troubles`), for arrays and for the expressions of an engine,
+and told by one function (`refuse_troubles`), from the number of rows with each trouble. Errors count the
+trouble and never show a value.
 
 Outcomes are numbers, yes and no in their usual spellings, or one value that means the event. One rule
 decides, cell by cell, in memory, in files and in every engine: with `positive`, that value is the event and
@@ -12,15 +16,20 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from decimal import Decimal
+from enum import IntEnum
+from functools import reduce
 from hashlib import blake2b
-from math import nan
+from math import inf, nan
+from operator import or_
 from typing import Any
 
 import numpy as np
 
-from propcal.core.grid import FloatArray
+from propcal.core.grid import FloatArray, IntArray
 from propcal.core.groups.conditions import is_numeric
 from propcal.core.patterns import Level
 from propcal.data.frames import holds_text, numbers, one_column
@@ -28,9 +37,323 @@ from propcal.data.levels import distinct, level_key
 from propcal.errors import Argument, InputError, Message, Text
 from propcal.plain_text import shown
 
+LARGEST_WEIGHT = 1e15
+MOST_POINTS = 20  # scores of whole numbers up to here are points or deciles, and no percentages
+INVALID = ("error", "null", "keep")  # what may be done about a score that is missing or no probability
+CODES = (-1.0, -9.0, -99.0, -999.0, -9999.0, 99.0, 999.0, 9999.0)  # beside probabilities, usually "missing"
+DROP = Argument("drop_missing", written="drop_missing=True")
+EXCLUDE = "Exclude these rows with " + DROP + " (the report will say how many), or find out why their "
+MEAN_MISSING = "Codes such as -1 or 999 beside probabilities usually mean missing"
+RECODED = ". Recode them as missing (" + Argument("na", "-1", written="NaN") + ") and leave these rows out ("
+MISSING_CODES = Text(MEAN_MISSING) + RECODED + DROP + "), or find out why their score is missing"
+SCORING = Argument("invalid", "null") + " leaves their corrected score empty"
+POINTS = (
+    f"Whole numbers up to {MOST_POINTS} look like points or deciles. Use the predicted risk that they were "
+    "made from; if there is none, replace each by the event rate that it had in earlier data"
+)
+SWAPPED = "Are score and outcome swapped?"
+MANY = 0.1  # share of the values from which a hint takes all of them to be on another scale
+FEWEST_SWAPPED = 10
 YES = ("1", "true", "yes", "y", "t")
 NO = ("0", "false", "no", "n", "f")
 SAME = {"1": "true", "true": "1", "0": "false", "false": "0"}
+
+
+class Trouble(IntEnum):
+    """What is wrong with a row; of several problems, the most urgent one."""
+
+    SOUND = 0
+    WEIGHT_ZERO = -1
+    WEIGHT_MISSING = -2
+    WEIGHT_INFINITE = -3
+    WEIGHT_NEGATIVE = -4
+    WEIGHT_TOO_LARGE = -5
+    LEFT_OUT = -6  # no score or no outcome, and such rows are left out
+    SCORE_MISSING = -7
+    SCORE_INFINITE = -8
+    # scores outside of 0 to 1 by what they look like, so that a hint fits the values
+    SCORE_CODE = -9  # such as -1 or 999
+    SCORE_POINTS = -10  # whole numbers up to 20
+    SCORE_WHOLE = -11  # whole numbers up to 100
+    SCORE_LARGE = -12
+    SCORE_PERCENT = -13  # other numbers up to 100
+    SCORE_NEGATIVE = -14
+    SCORE_NEAR = -15  # near 0 or 1
+    OUTCOME_MISSING = -16
+    OUTCOME_OUTSIDE = -17
+
+
+OUTSIDE = [trouble for trouble in Trouble if Trouble.SCORE_NEAR <= trouble <= Trouble.SCORE_CODE]
+# in the order in which they are told: the place of the column among score, outcome and weight, and the word
+WORDS = [
+    (2, [Trouble.WEIGHT_MISSING], "missing"),
+    (2, [Trouble.WEIGHT_INFINITE], "infinite"),
+    (2, [Trouble.WEIGHT_NEGATIVE], "negative"),
+    (2, [Trouble.WEIGHT_TOO_LARGE], "too large"),
+    (0, [Trouble.SCORE_MISSING], "missing"),
+    (0, [Trouble.SCORE_INFINITE], "infinite"),
+    (0, OUTSIDE, "outside [0, 1]"),
+    (1, [Trouble.OUTCOME_MISSING], "missing"),
+    (1, [Trouble.OUTCOME_OUTSIDE], "outside [0, 1]"),
+]
+SCALES = {
+    Trouble.SCORE_NEGATIVE: "If these are log-odds, take 1 / (1 + exp(-score))",
+    Trouble.SCORE_PERCENT: "If these are percentages, divide them by 100",
+    Trouble.SCORE_WHOLE: "If these are percentages, divide them by 100; if they are points, use the "
+    "predicted risk",
+}
+Function = Callable[[Any], Any]
+
+
+def score_troubles(s: Any, absent: Function, floor: Function) -> list[tuple[Any, Trouble]]:
+    """What may be wrong with a score that is not from 0 to 1; the first that applies, else `SCORE_NEAR`.
+
+    `s` is an array or an expression; `absent` says which values are missing, `floor` rounds down.
+    """
+    whole = s == floor(s)
+    return [
+        (absent(s), Trouble.SCORE_MISSING),
+        ((s == inf) | (s == -inf), Trouble.SCORE_INFINITE),
+        (reduce(or_, [s == code for code in CODES]), Trouble.SCORE_CODE),
+        (whole & (s <= MOST_POINTS), Trouble.SCORE_POINTS),
+        (whole & (s <= 100), Trouble.SCORE_WHOLE),
+        (s > 100, Trouble.SCORE_LARGE),
+        (s > 1.01, Trouble.SCORE_PERCENT),
+        (s < -0.01, Trouble.SCORE_NEGATIVE),
+    ]
+
+
+def troubles(
+    s: Any, y: Any, w: Any, absent: Function, floor: Function, *, drop_missing: bool | None
+) -> list[tuple[Any, Trouble]]:
+    """What may be wrong with a row that is not `sound`, likewise; without weights, `w` is None."""
+    found = [(absent(s) | absent(y), Trouble.LEFT_OUT)] if drop_missing else []
+    found += [(inside(s, absent) & absent(y), Trouble.OUTCOME_MISSING)]
+    found += [(inside(s, absent), Trouble.OUTCOME_OUTSIDE), *score_troubles(s, absent, floor)]
+    if w is None:
+        return found
+    return [
+        (absent(w), Trouble.WEIGHT_MISSING),
+        ((w == inf) | (w == -inf), Trouble.WEIGHT_INFINITE),
+        (w < 0, Trouble.WEIGHT_NEGATIVE),
+        (w == 0, Trouble.WEIGHT_ZERO),
+        (w > LARGEST_WEIGHT, Trouble.WEIGHT_TOO_LARGE),
+        *found,
+    ]
+
+
+def sound(s: Any, y: Any, w: Any, absent: Function) -> Any:
+    """Which rows can be used: score and outcome are from 0 to 1, and a weight is above 0."""
+    fine = inside(s, absent) & inside(y, absent)
+    return fine if w is None else fine & ~absent(w) & (w > 0) & (w <= LARGEST_WEIGHT)
+
+
+def inside(value: Any, absent: Function) -> Any:
+    """Whether numbers are present and from 0 to 1."""
+    return ~absent(value) & (value >= 0) & (value <= 1)
+
+
+def check_lengths(sizes: dict[str, int], *, may_be_empty: bool = False) -> None:
+    """All columns must have the same number of rows, at least one unless nothing is learned from them."""
+    if len(set(sizes.values())) > 1:
+        listed = ", ".join(f"{name} has {size:,}" for name, size in sizes.items())
+        raise InputError(f"the inputs must have the same number of rows: {listed}")
+    if next(iter(sizes.values())) == 0 and not may_be_empty:
+        raise InputError(f"{next(iter(sizes))} is empty: there are no rows", argument=next(iter(sizes)))
+
+
+@dataclass
+class ScoreTally:
+    """Counts what is wrong with scores, batch by batch, so that one message can give the totals."""
+
+    n: int = 0
+    counts: Mapping[Trouble, int] = field(default_factory=Counter)
+
+    @property
+    def outside(self) -> int:
+        """How many are outside of 0 to 1, infinite ones included."""
+        return sum(self.counts[trouble] for trouble in (Trouble.SCORE_INFINITE, *OUTSIDE))
+
+    @property
+    def invalid(self) -> int:
+        """How many are missing or no probability."""
+        return self.counts[Trouble.SCORE_MISSING] + self.outside
+
+    def add(self, score: FloatArray) -> bool:
+        """Count a batch; returns whether all scores so far are probabilities."""
+        self.n += len(score)
+        if len(score) and not _within(score):
+            off = score[~inside(score, np.isnan)]
+            self.counts = Counter(self.counts) + _counted(_first(score_troubles(off, np.isnan, np.floor)))
+        return not self.invalid
+
+    def check(self, name: str, *, missing: str | Text | None = None, scoring: bool = False) -> None:
+        """Refuse what was counted; `missing` is what to do about missing scores.
+
+        In `scoring`, rows need not be refused, and cannot be left out.
+        """
+        default = SCORING if scoring else None
+        for count, what, step in (
+            (self.counts[Trouble.SCORE_MISSING], "missing", default or missing),
+            (self.counts[Trouble.SCORE_INFINITE], "infinite", default),
+            (self.outside, "outside that range", self.hint(scoring=scoring) or default),
+        ):
+            if count:
+                problem = f"{name} must hold probabilities from 0 to 1; {_values(count, self.n)} {what}"
+                raise InputError(problem, argument=name, next_step=step)
+
+    def hint(self, *, scoring: bool = False) -> str | Text | None:
+        """What the values outside of 0 to 1 probably are; None unless they themselves say so."""
+        codes = self.counts[Trouble.SCORE_CODE]
+        others = self.outside - codes
+        if not others:
+            likely = MEAN_MISSING + "; " + SCORING if scoring else MISSING_CODES
+            return likely if codes < self.n / 2 else None
+        if others == self.counts[Trouble.SCORE_NEAR]:
+            return "If this is rounding, clip the scores to the range from 0 to 1"
+        if self.counts[Trouble.SCORE_LARGE] or others <= MANY * self.n:
+            return None
+        return next((text for trouble, text in SCALES.items() if self.counts[trouble]), POINTS)
+
+
+def _within(values: FloatArray) -> bool:
+    """Whether all values are from 0 to 1; quickly, for NaN spreads to the smallest and the largest."""
+    return bool(values.min() >= 0 and values.max() <= 1)
+
+
+def _first(cases: list[tuple[Any, Trouble]]) -> IntArray:
+    """The first trouble that applies, for each row."""
+    conditions, codes = zip(*cases)
+    return np.asarray(np.select(conditions, [int(code) for code in codes], default=int(Trouble.SCORE_NEAR)))
+
+
+def _counted(codes: IntArray) -> Counter[Trouble]:
+    found, counts = np.unique(codes, return_counts=True)
+    return Counter({Trouble(code): int(n) for code, n in zip(found, counts)})
+
+
+def _values(count: int, n: int) -> str:
+    return f"{count:,} of {n:,} values {'is' if count == 1 else 'are'}"
+
+
+def check_scores(
+    score: FloatArray, name: str, *, missing: str | Text | None = None, scoring: bool = False
+) -> None:
+    """Scores must be probabilities; `missing` is what to do about missing ones."""
+    tally = ScoreTally()
+    if not tally.add(score):
+        tally.check(name, missing=missing, scoring=scoring)
+
+
+def check_rows(
+    score: FloatArray,
+    outcome: FloatArray,
+    weight: FloatArray | None,
+    names: tuple[str, str, str],
+    *,
+    drop_missing: bool | None,
+) -> IntArray | None:
+    """Refuse rows that cannot be used. Returns the trouble of each row; None if all of them are sound.
+
+    Of the rows that are not sound, those that remain have no weight, or are left out.
+    """
+    weighable = weight is None or bool(weight.min() > 0 and weight.max() <= LARGEST_WEIGHT)
+    if weighable and _within(score) and _within(outcome):
+        return None
+    cases = [(sound(score, outcome, weight, np.isnan), Trouble.SOUND)]
+    cases += troubles(score, outcome, weight, np.isnan, np.floor, drop_missing=drop_missing)
+    codes = _first(cases)
+    plausible = score[(codes == Trouble.SOUND) | (codes <= Trouble.OUTCOME_MISSING)]
+    binary = bool(np.all((plausible == 0) | (plausible == 1)))
+    refuse_troubles(_counted(codes), names, drop_missing=drop_missing, binary=binary)
+    return codes
+
+
+def refuse_troubles(
+    of: Mapping[Trouble, int], names: tuple[str, str, str], *, drop_missing: bool | None, binary: bool
+) -> None:
+    """Refuse rows, counted by their trouble: first weights, then scores, then outcomes.
+
+    `names` is what errors call score, outcome and weight; `binary` says that the scores are all 0 or 1. The
+    message also lists the problems of other rows, so that all of them can be fixed at once.
+    """
+    try:
+        _refuse_first(of, names, drop_missing=drop_missing, binary=binary)
+    except InputError as error:
+        others, problem, step = _others(of, names, str(error)), error.problem, error.next_step
+        problem, step = (problem + others, None) if step is None else (problem, step + others)
+        between = error.message.between
+        raise InputError(problem, argument=error.argument, next_step=step, between=between) from None
+
+
+def _refuse_first(
+    of: Mapping[Trouble, int], names: tuple[str, str, str], *, drop_missing: bool | None, binary: bool
+) -> None:
+    score, outcome, weight = names
+    n = sum(of.values())
+    for _, (trouble, *_), word in WORDS[:3]:
+        if of[trouble]:
+            what = "missing (NaN)" if word == "missing" else word
+            problem = f"{weight} must be 0 or more; {of[trouble]:,} of {n:,} values are {what}"
+            raise InputError(problem, argument=weight)
+    if of[Trouble.WEIGHT_TOO_LARGE]:
+        problem = f"{weight}: weights above {LARGEST_WEIGHT:g} cannot be added up"
+        raise InputError(problem, argument=weight, next_step="divide them all")
+    if of[Trouble.WEIGHT_ZERO] == n:
+        raise InputError(f"{weight}: all {n:,} weights are 0, so there are no rows", argument=weight)
+    n -= of[Trouble.WEIGHT_ZERO]
+    if of[Trouble.LEFT_OUT] == n:
+        raise InputError(f"none of the {n:,} people has both a score and an outcome", argument=score)
+    n -= of[Trouble.LEFT_OUT]
+    ScoreTally(n, of).check(score, missing=advice(drop_missing, "score"))
+    if missing := of[Trouble.OUTCOME_MISSING]:
+        problem = f"{outcome} must be 0 or 1; {_values(missing, n)} missing"
+        raise InputError(problem, argument=outcome, next_step=advice(drop_missing, "outcome"))
+    if outside := of[Trouble.OUTCOME_OUTSIDE]:
+        step = "Say which value means the event with " + Argument("positive") + ", or recode it to 0 and 1"
+        swapped = f"{score[0].upper()}{score[1:]} holds only 0 and 1. {SWAPPED}"
+        problem = f"{outcome} must be 0 or 1 (or a soft label between); {_values(outside, n)} neither"
+        raise InputError(problem, argument=outcome, next_step=swapped if binary else step)
+
+
+def _others(of: Mapping[Trouble, int], names: tuple[str, str, str], first: str) -> str:
+    """The other problems that were counted; each row counts only for its most urgent one."""
+    counted = [(names[place], sum(of[one] for one in some), word) for place, some, word in WORDS]
+    told: dict[str, list[str]] = {}
+    for name, count, word in [row for row in counted if row[1]][1:]:
+        values = "" if name in told else "value " if count == 1 else "values "
+        told.setdefault(name, []).append(f"{count:,} {values}{'is' if count == 1 else 'are'} {word}")
+    if not told:
+        return ""
+    also = " Also" if first.endswith((".", "?")) else "; also"
+    return f"{also}, in other rows, " + "; ".join(f"{name}: {', '.join(all_)}" for name, all_ in told.items())
+
+
+def advice(drop_missing: bool | None, what: str) -> str | Text:
+    """What to do about missing scores or outcomes; None: there is no argument that leaves them out."""
+    if drop_missing is None:
+        return f"Exclude these people, or find out why their {what} is missing"
+    return EXCLUDE + f"{what} is missing"
+
+
+def refuse_swapped(score: Any, one: float, soft: int, n: int, names: tuple[str, str]) -> None:
+    """Refuse scores that are all 0 or `one`, both of which occur, beside outcomes mostly between.
+
+    `soft` says how many of the `n` outcomes lie strictly between 0 and 1. A few rows, such as a small
+    chunk of a file, may look like that by chance.
+    """
+    if soft <= max(n / 2, FEWEST_SWAPPED):
+        return
+    zeros, ones = np.any(score == 0), np.any(score == one)
+    if zeros and ones and bool(np.all((score == 0) | (score == one))):
+        problem = f"{names[0]} holds only 0 and 1, and {names[1]} holds values between them"
+        raise InputError(problem, argument=names[0], next_step=SWAPPED)
+
+
+def compact_outcomes(outcome: FloatArray) -> Any:
+    """Outcomes of 0 and 1, which a byte each can hold; soft labels between stay floats."""
+    whole = outcome.astype(np.int8)
+    return whole if np.array_equal(whole, outcome) else outcome
 
 
 def outcome_numbers(values: Any, name: str, positive: Any = None) -> FloatArray:

@@ -25,7 +25,7 @@ from propcal.core.reduction import keyed
 from propcal.data.frames import Columns, frame_columns, frame_names, is_engine_frame, nw, require
 from propcal.data.levels import folded
 from propcal.data.role_columns import count_values, warn_of_undeclared
-from propcal.data.rows_to_atoms import resolution_bits, rows_to_atoms, wanted_columns
+from propcal.data.rows import resolution_bits, rows_to_atoms, wanted_columns
 from propcal.errors import Argument, Column, InputError, refused
 
 

@@ -19,8 +19,8 @@ from propcal.auditing.headcount import Headcount, ScoreValues
 from propcal.core.grid import IntArray
 from propcal.discovery.binned_features import Box, Feature, label, name_and_condition
 from propcal.discovery.people import People
-from propcal.identity import Identity
 from propcal.numbers import IN_SENTENCE, About, Limit, known
+from propcal.option_records import Identity
 
 PREDICTS_HIGH, PREDICTS_LOW = "too high", "too low"
 TOO_EXTREME, NOT_EXTREME = "too extreme", "not extreme enough"

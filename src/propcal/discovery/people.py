@@ -20,15 +20,21 @@ from propcal.core.atoms import person_key
 from propcal.core.categories import tells_outcome
 from propcal.core.grid import BoolArray, FloatArray, IntArray, to_grid
 from propcal.core.logistic import LogisticFit, expit, fit_logistic, log_odds, spline_columns
-from propcal.data.checks import Trouble, check_lengths, check_rows, compact_outcomes
 from propcal.data.files.file_source import are_paths, source_of
 from propcal.data.files.people_files import LENIENT, NUMBER
 from propcal.data.frames import Columns, attribute_columns, frame_columns, numbers
-from propcal.data.role_columns import outcome_numbers, patient_codes
+from propcal.data.role_columns import (
+    Trouble,
+    check_lengths,
+    check_rows,
+    compact_outcomes,
+    outcome_numbers,
+    patient_codes,
+)
 from propcal.data.source import Table
 from propcal.discovery.binned_features import FeatureTable, bin_features
 from propcal.errors import Argument, Column, InputError, Message, refused
-from propcal.identity import Identity
+from propcal.option_records import Identity
 
 NEAREST = 1e-6  # scores closer to 0 or 1 than this are taken as this close
 OUTER = (0.025, 0.975)  # log-odds beyond these quantiles count as these

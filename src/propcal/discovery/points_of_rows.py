@@ -21,8 +21,7 @@ from propcal.core.logistic import log_odds
 from propcal.core.patterns import CLUSTER, KEY
 from propcal.core.reduction import without_clusters
 from propcal.data.frames import Columns, floats, require
-from propcal.data.rows_to_atoms import Rows
-from propcal.data.rows_to_score import feature_codes
+from propcal.data.rows import Rows, feature_codes
 from propcal.data.source import Table
 from propcal.discovery.people import in_own_order, read_people, read_table
 from propcal.discovery.points import LIMIT, PointsRows, cross_validate, fit_points, with_curves

@@ -36,8 +36,8 @@ from propcal.core.atoms import Atoms
 from propcal.core.groups.group import MISSING
 from propcal.documents.blocks import At, Block, Details, Items, Paragraphs, Section
 from propcal.documents.words import VITAL, all_words, at_most, sentence, sentences, table, words
-from propcal.identity import Identity
 from propcal.numbers import IN_SENTENCE, Limit, known
+from propcal.option_records import Identity
 from propcal.plain_text import plain
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from propcal.discovery.protected_groups import Protection
 from propcal.documents.blocks import At, Block, Document, Items, Paragraphs, Section, Verdict
 from propcal.documents.charts import SIDES, Chart, Forest, ForestRow, ratio_axis
 from propcal.documents.words import sentence, sentences, table, words
-from propcal.identity import Identity
 from propcal.numbers import Limit, capital, known, listed, without_limits
+from propcal.option_records import Identity
 from propcal.protect.results import protected_discovery
 
 NOBODY = (

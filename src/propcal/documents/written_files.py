@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from propcal.core.atoms import FEWEST_SHOWN, LeftOutReport
 from propcal.core.fit.log_odds_cells import FEWEST_OF_A_TERM
 from propcal.core.groups.group import group_labels
-from propcal.core.left_out import FEWEST_SHOWN, LeftOutReport
 from propcal.core.loss_bounds import are_coarse
 from propcal.core.patterns import SITE
 from propcal.core.reduction import by_key, without_clusters, without_keys
 from propcal.data.periods import days
 from propcal.documents.words import sentences
-from propcal.identity import Identity
 from propcal.numbers import risk_range
+from propcal.option_records import Identity
 
 if TYPE_CHECKING:
     from propcal.core.atoms import Atoms

@@ -36,7 +36,7 @@ from propcal.core.groups.conditions import (
     tests_of,
 )
 from propcal.data.levels import DECIMAL, TRUTHS, level_key, wanted_keys
-from propcal.data.rows_to_score import rows_to_score
+from propcal.data.rows import rows_to_score
 from propcal.errors import InputError, UnknownLevelWarning, UnseenError, refused
 from propcal.export.column_levels import combinations
 from propcal.scoring.places import Finder, attribute_finders, feature_finder

@@ -13,14 +13,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from propcal.core.atoms import SUMS, Atoms, Shared
+from propcal.core.atoms import SUMS, Atoms, LeftOut, Shared
 from propcal.core.grid import MAX_PEOPLE, UNIT, FloatArray
-from propcal.core.left_out import LeftOut
 from propcal.core.patterns import Level, patterns_of, sort_levels
 from propcal.core.reduction import relevelled
-from propcal.data.checks import LARGEST_WEIGHT
 from propcal.data.files.csv_parquet_excel import ATOMS_FORMAT, atoms_header, check_dictionaries
 from propcal.data.levels import text_key
+from propcal.data.role_columns import LARGEST_WEIGHT
 from propcal.errors import Argument, FileFormatError, InputError, Text, refused
 from propcal.files.correction_file import derived, recipes
 from propcal.files.strict_json import check_of, distinct, need, refuse_newer, schema_of

@@ -15,10 +15,9 @@ from propcal.errors import Argument, FileFormatError, InputError, refused
 from propcal.files.atoms_file import read_atoms, save_atoms
 from propcal.files.strict_json import need
 from propcal.files.transaction import Look, look_of, outputs
-from propcal.identity import Identity
 from propcal.monitoring.monitor import Monitor, PeriodRecord
 from propcal.monitoring.watched_groups import WatchedGroup
-from propcal.option_records import given
+from propcal.option_records import Identity, given
 
 MONITOR = ("propcal-monitor", 1)
 _NO_STATE = "is not the state of a monitor: " + Argument(

@@ -17,7 +17,6 @@ from propcal.core.bins import Bins
 from propcal.core.choices import Axes
 from propcal.core.grid import BoolArray, FloatArray, check_choice
 from propcal.core.groups.group import Group, group_labels
-from propcal.identity import Identity
 from propcal.monitoring.alarms import (
     Alarm,
     CourseClaim,
@@ -31,6 +30,7 @@ from propcal.monitoring.alarms import (
 from propcal.monitoring.e_processes import ALARM, CourseEvidence, evidence_over_time, true_events
 from propcal.monitoring.explained_alarms import ExplainedAlarms, Left
 from propcal.monitoring.watched_groups import PeriodCounts, WatchedGroup, stakes_of
+from propcal.option_records import Identity
 
 if TYPE_CHECKING:
     from propcal.documents.blocks import Document

@@ -23,7 +23,7 @@ from propcal.core.grid import BoolArray
 from propcal.core.groups.group_definition import Groups
 from propcal.core.reduction import without_keys
 from propcal.errors import refused
-from propcal.identity import Identity
+from propcal.option_records import Identity
 
 if TYPE_CHECKING:
     from propcal.core.correction.correction import Correction

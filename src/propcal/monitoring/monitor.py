@@ -20,12 +20,12 @@ from propcal.data.files.file_source import are_paths, source_of
 from propcal.data.levels import warn_of_new_spellings
 from propcal.data.periods import days, span_of
 from propcal.errors import Argument, InputError, refused
-from propcal.identity import Identity
 from propcal.monitoring.course import Course, course_of
 from propcal.monitoring.held_out import Recalibration, would_recalibrating_help
 from propcal.monitoring.monitor_settings import MonitorSettings
 from propcal.monitoring.watched_groups import WatchedGroup, not_watched, watch
 from propcal.numbers import listed_some, plural
+from propcal.option_records import Identity
 
 SCORE_BITS = 7  # binary digits of a score that are kept, so that the state stays small
 

@@ -21,7 +21,7 @@ from propcal.core.correction.correction import Correction
 from propcal.core.correction.maps import TooLargeError
 from propcal.core.grid import UNIT, IntArray
 from propcal.core.groups.group import membership, pattern_name
-from propcal.data.rows_to_atoms import Rows, checked_rows
+from propcal.data.rows import Rows, checked_rows
 from propcal.estimators import MCBoost, PMCBoost
 from propcal.metrics import CategoryRule
 from propcal.paper import settings as s

@@ -21,8 +21,8 @@ from propcal.auditing.hypothesis_tests import NOT_OF_GROUPS
 from propcal.auditing.loss_intervals import loss_places, loss_values, losses
 from propcal.auditing.measures import net_benefit_variance, threshold_columns
 from propcal.auditing.names import CHANCE, LOSSES, TOO_HIGH, TOO_LOW
+from propcal.core.atoms import LeftOutReport
 from propcal.core.grid import BoolArray, IntArray, from_grid
-from propcal.core.left_out import LeftOutReport
 from propcal.numbers import RATIO_DIGITS, Limit, printed_rate
 from propcal.protect.rule import P_DIGITS, SATURATED, VARIANCE, Rule, moved, shown_p
 from propcal.protect.shared_atoms import are_shared

@@ -24,7 +24,7 @@ from propcal.core.groups.conditions import ColumnTest, Condition, Not
 from propcal.core.patterns import Level
 from propcal.data.frames import LARGEST
 from propcal.data.levels import level_key, wanted_keys
-from propcal.data.rows_to_score import rows_to_score
+from propcal.data.rows import rows_to_score
 from propcal.errors import InputError, Message, refused
 from propcal.scoring.places import Finder, attribute_finders, feature_finder
 

@@ -18,10 +18,10 @@ import pyarrow as pa
 from propcal.core.correction.correction import Correction
 from propcal.core.correction.definition import ScoringRows, count_unlisted, warn_of_unlisted
 from propcal.core.grid import UNIT, FloatArray, to_grid
-from propcal.data.checks import FEWEST_SWAPPED, ScoreTally
 from propcal.data.derive import numeric_columns, sized_columns
 from propcal.data.frames import frame_columns, numbers
-from propcal.data.rows_to_score import refuse_truths, rows_to_score
+from propcal.data.role_columns import FEWEST_SWAPPED, ScoreTally
+from propcal.data.rows import refuse_truths, rows_to_score
 from propcal.errors import Column, Message, TooManyUnseenError, refused
 
 

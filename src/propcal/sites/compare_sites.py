@@ -26,9 +26,9 @@ from propcal.core.patterns import SITE
 from propcal.core.reduction import by_key, without_keys
 from propcal.data.source import refuse_other_spellings
 from propcal.errors import InputError
-from propcal.identity import Identity
 from propcal.monitoring.held_out import Travel, leave_one_site_out
 from propcal.numbers import known
+from propcal.option_records import Identity
 from propcal.sites.between_sites import SiteCounts, random_effects, ratio_effects, site_differences
 
 if TYPE_CHECKING:

@@ -225,7 +225,7 @@ def test_plain_floats_agree_on_continuous_scores(cohort, features):
 def test_after_convergence_every_eligible_category_is_within_its_cutoff(
     cohort, features, cls, order, binning
 ):
-    from propcal.data.rows_to_atoms import rows_to_atoms
+    from propcal.data.rows import rows_to_atoms
     from propcal.metrics import CategoryRule
 
     model = cls.paper(alpha=0.03, order=order, binning=binning, random_state=1)
@@ -291,7 +291,7 @@ def test_bootstrap_is_seeded_and_uses_the_full_data_for_the_size_rule(cohort, fe
     assert first.updates_ != other.updates_
     # a bootstrap sample is as large as the data, and drawn anew
     from propcal.core.fit.sweep import bootstrap
-    from propcal.data.rows_to_atoms import rows_to_atoms
+    from propcal.data.rows import rows_to_atoms
 
     atoms = rows_to_atoms(cohort.score, cohort.y, features)
     rng = np.random.default_rng(0)

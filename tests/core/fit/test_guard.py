@@ -5,7 +5,7 @@ import pytest
 
 from propcal import MCBoost, PMCBoost
 from propcal.core.fit.sweep import standard_error, standard_errors
-from propcal.data.rows_to_atoms import rows_to_atoms
+from propcal.data.rows import rows_to_atoms
 from propcal.datasets import make_ed_visits
 from propcal.errors import InputError
 

@@ -15,7 +15,7 @@ from propcal.core.fit.smooth_fit import Effects, fit_effects, learn_start
 from propcal.core.grid import UNIT, from_grid, to_grid
 from propcal.core.groups.group import Group
 from propcal.core.logistic import expit, log_odds, spline_basis
-from propcal.data.rows_to_atoms import rows_to_atoms
+from propcal.data.rows import rows_to_atoms
 from reference.correction_reader import Reader
 
 

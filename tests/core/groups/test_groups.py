@@ -9,7 +9,7 @@ from propcal import Groups, PMCBoost, audit
 from propcal.core.groups.conditions import parse
 from propcal.core.groups.group import Group
 from propcal.data.derive import evaluate
-from propcal.data.rows_to_atoms import rows_to_atoms
+from propcal.data.rows import rows_to_atoms
 from propcal.errors import InputError
 
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from propcal.core.atoms import FEWEST_SHOWN, LeftOutReport
 from propcal.core.bins import Bins
 from propcal.core.grid import UNIT, FloatArray, IntArray, from_grid
 from propcal.core.groups.group import Collection, Group, Labels, group_labels
-from propcal.core.left_out import FEWEST_SHOWN, LeftOutReport
 
 if TYPE_CHECKING:
     import pandas as pd

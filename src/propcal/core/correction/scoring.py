@@ -118,7 +118,7 @@ class Scoring(Definition):
         0    A  0.25       0.05
         1    B  0.25       0.55
         """
-        from propcal.data.rows_to_score import scoring_rows  # a door in; core itself knows no frames
+        from propcal.data.rows import scoring_rows  # a door in; core itself knows no frames
 
         if isinstance(sensitive_features, str) and not isinstance(score, str):
             problem, step = "the name of the score's column comes first", 'apply("risk", frame)'
@@ -245,6 +245,6 @@ class Scoring(Definition):
         >>> print(c.explain([0.25], {"race": ["B"]}, unit="patients").sentence())
         0.250 becomes 0.550: +0.300 by the adjustment of B patients.
         """
-        from propcal.data.rows_to_score import scoring_rows
+        from propcal.data.rows import scoring_rows
 
         return explained(self, scoring_rows(score, sensitive_features, self), plain(unit), labels)

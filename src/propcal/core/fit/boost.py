@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from propcal.core.atoms import Atoms
+from propcal.core.atoms import Atoms, LeftOutReport
 from propcal.core.bins import Binning, Bins, make_bins
 from propcal.core.categories import category_min_share, check_outcome_groups, outcome_alike
 from propcal.core.choices import Missing, Unseen
@@ -24,7 +24,6 @@ from propcal.core.fit.sweep import BoostingState, UpdateRule, standard_errors
 from propcal.core.grid import UNIT, IntArray, check_choice, check_number, from_grid, to_grid
 from propcal.core.groups.group import EVERYBODY, Collection, Group, membership
 from propcal.core.groups.group_definition import Groups, definition
-from propcal.core.left_out import LeftOutReport
 from propcal.core.patterns import CLUSTER, Patterns
 from propcal.core.reduction import fewer_attributes, with_attributes, without_clusters
 from propcal.errors import Argument, InputError

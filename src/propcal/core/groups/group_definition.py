@@ -320,7 +320,7 @@ class Groups:
         gamma : float, default=0.05
         sample_weight : array-like, optional
         """
-        from propcal.data.rows_to_atoms import preview  # core itself does not handle frames
+        from propcal.data.rows import preview  # core itself does not handle frames
 
         table: pd.DataFrame = preview(self, frame, outcome, gamma=gamma, sample_weight=sample_weight)
         return table

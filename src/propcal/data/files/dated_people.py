@@ -13,7 +13,6 @@ import pyarrow as pa
 from propcal.core.atoms import Atoms
 from propcal.core.patterns import PERIOD
 from propcal.core.reduction import by_key
-from propcal.data.checks import DROP
 from propcal.data.engine_frames import atoms_of_totals, totals, with_events
 from propcal.data.files.duckdb_setup import fewer_threads, limited
 from propcal.data.files.file_source import (
@@ -26,7 +25,7 @@ from propcal.data.files.file_source import (
 from propcal.data.frames import NOT_ARROW, require
 from propcal.data.levels import level_key
 from propcal.data.periods import Calendar
-from propcal.data.role_columns import warn_of_undeclared
+from propcal.data.role_columns import DROP, warn_of_undeclared
 from propcal.data.source import EngineSource, NamedColumns, Source
 from propcal.errors import Argument, Column, InputError, refused
 from propcal.plain_text import named, quoted

@@ -35,7 +35,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from propcal import PMCBoost, discover
-from propcal.core.groups.conditions import parse
+from propcal.core.conditions import parse
 from propcal.data.derive import evaluate
 from propcal.data.frames import attribute_columns
 from propcal.datasets import load_doctor_visits

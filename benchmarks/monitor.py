@@ -17,7 +17,7 @@ from scipy.stats import norm
 from propcal import Monitor
 from propcal.core.bins import uniform
 from propcal.core.grid import from_grid, to_grid
-from propcal.core.groups.group import Group
+from propcal.core.groups import Group
 from propcal.monitoring.alarms import onset_of, ratio_since
 from propcal.monitoring.e_processes import ALARM, BETS, best_always, evidence_over_time, shift_gains
 from propcal.monitoring.watched_groups import PeriodCounts, WatchedGroup, evidence_ranges, stakes_of

@@ -7,7 +7,7 @@ import pandas as pd
 from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
 
 from propcal.core.categories import bucket_sums, dc_of, mc_of, pmc_of
-from propcal.core.groups.group import membership
+from propcal.core.groups import membership
 from propcal.data.rows import rows_to_atoms
 from propcal.metrics import CategoryRule
 

@@ -16,7 +16,6 @@ SOURCES = sorted(SOURCE.rglob("*.py"))
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 # the way data takes, from top to bottom; a module imports only from its own layer or one above
 LAYERS = [
-    "plain_text",
     "extras",
     "errors",
     "numbers",
@@ -50,7 +49,7 @@ DOORS = {
     ("core.atoms", "files"): "Atoms.save and load",
     ("core.atoms", "protect"): "Atoms.share",
     ("core.fit.boost", "protect"): "a fit counts the people behind each number that may be shared",
-    ("core.groups.group_definition", "data"): "Groups.preview and from_masks read people",
+    ("core.groups", "data"): "Groups.preview and from_masks read people",
     ("core.correction.definition", "protect"): "the type of what a fit knows about sharing",
     ("core.correction.scoring", "data"): "Correction.apply and explain read people",
     ("core.correction.scoring", "scoring"): "Correction.apply and score_one",

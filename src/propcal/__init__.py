@@ -24,7 +24,7 @@ _PLACES = {  # where public names are, below propcal
     "core.correction.explain": "Explanation",
     "core.correction.fit_summary": "FitSummary",
     "core.correction.scoring": "Scored",
-    "core.groups.group_definition": "Groups",
+    "core.groups": "Groups",
     "discovery.discovery": "Discovery discover",
     "estimators": " ".join(METHODS.values()),
     "metrics": " ".join([*(f"{key}_loss" for key in METHODS), "dc_loss loss_scorer smallest_alpha"]),
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from propcal.core.correction.explain import Explanation as Explanation
     from propcal.core.correction.fit_summary import FitSummary as FitSummary
     from propcal.core.correction.scoring import Scored as Scored
-    from propcal.core.groups.group_definition import Groups as Groups
+    from propcal.core.groups import Groups as Groups
     from propcal.discovery.discovery import Discovery as Discovery
     from propcal.discovery.discovery import discover as discover
     from propcal.estimators import *  # noqa: F403

@@ -25,7 +25,7 @@ from propcal.core.correction.correction import Correction
 from propcal.core.correction.explain import Explanation
 from propcal.core.correction.fit_summary import FitSummary
 from propcal.core.grid import FloatArray
-from propcal.core.groups.group import Labels
+from propcal.core.groups import Labels
 from propcal.data.frames import columns_of_x
 from propcal.data.rows import wanted_columns
 from propcal.errors import InputError, refused

@@ -37,8 +37,7 @@ from propcal.core.criterion import Criterion, multicalibration, proportional
 from propcal.core.fit.boost import BoostResult, FittingData, Settings, boost, learn_curve
 from propcal.core.fit.evidence import FoundErrors
 from propcal.core.grid import FloatArray
-from propcal.core.groups.group import Collection, Labels
-from propcal.core.groups.group_definition import Groups
+from propcal.core.groups import Collection, Groups, Labels
 from propcal.core.reduction import without_keys
 from propcal.data.by_name import method_takes_frame
 from propcal.data.frames import attribute_columns

@@ -25,7 +25,7 @@ from propcal.core.categories import (
 from propcal.core.choices import Intersections, Missing, Table, Values
 from propcal.core.criterion import CRITERIA
 from propcal.core.grid import IntArray, check_choice, check_number
-from propcal.core.groups.group_definition import Groups, definition
+from propcal.core.groups import Groups, definition
 from propcal.data.by_name import takes_frame
 from propcal.data.frames import columns_of_x
 from propcal.data.rows import Rows, checked_rows

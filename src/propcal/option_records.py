@@ -14,16 +14,15 @@ from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypedDict, TypeVar
 
 from propcal.core.choices import Intersections, Label, Missing, WeightKind
-from propcal.errors import refused
+from propcal.errors import plain, refused
 from propcal.numbers import IN_SENTENCE
-from propcal.plain_text import plain
 
 if TYPE_CHECKING:
     from numpy.random import Generator
 
     from propcal.core.bins import Binning
     from propcal.core.correction.correction import Correction
-    from propcal.core.groups.group_definition import Groups
+    from propcal.core.groups import Groups
 
 F = TypeVar("F", bound=Callable[..., Any])
 Seed: TypeAlias = "int | Generator | None"

@@ -36,7 +36,7 @@ from propcal.auditing.measures import (
 from propcal.auditing.rate_intervals import exact_interval, wilson_interval
 from propcal.auditing.sample import Sample
 from propcal.core.draws import Draws
-from propcal.core.groups.group import GroupSize
+from propcal.core.groups import GroupSize
 from propcal.core.logistic import expit, fit_logistic, log_odds, spline_basis
 from propcal.data.rows import rows_to_atoms
 

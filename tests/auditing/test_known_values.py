@@ -18,7 +18,7 @@ from propcal.auditing.rate_intervals import accepted_range, possible_truths
 from propcal.auditing.sample import Sample
 from propcal.core.fit.evidence import repeat_effect
 from propcal.core.fit.log_odds_cells import Basis, _triangles, count_cells
-from propcal.core.groups.group import EVERYBODY
+from propcal.core.groups import EVERYBODY
 from propcal.data.rows import rows_to_atoms
 from propcal.datasets import make_ed_visits
 from propcal.protect.rule import shown_p

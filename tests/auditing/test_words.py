@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from propcal import Atoms, Correction, Groups, PMCBoost, pmc_loss
-from propcal.core.groups.conditions import columns_of, parse
+from propcal.core.conditions import columns_of, parse
 from propcal.data.derive import evaluate
 from propcal.data.frames import attribute_columns
 from propcal.errors import FileFormatError, InputError
@@ -108,7 +108,7 @@ tests = st.tuples(
 
 @given(st.lists(tests, min_size=1, max_size=4), st.sampled_from([" and ", " or "]))
 def test_conditions_are_written_as_they_are_read(parts, joined):
-    from propcal.core.groups.conditions import ColumnTest, Combined
+    from propcal.core.conditions import ColumnTest, Combined
 
     tests = tuple(ColumnTest(column, op, (value,)) for column, op, value in parts)
     condition = tests[0] if len(tests) == 1 else Combined(joined.strip(), tests)

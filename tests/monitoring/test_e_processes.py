@@ -8,7 +8,7 @@ from scipy.special import expit, logit
 
 from propcal import Atoms
 from propcal.core.bins import uniform
-from propcal.core.groups.group import Group
+from propcal.core.groups import Group
 from propcal.core.patterns import PERIOD
 from propcal.core.reduction import keyed
 from propcal.monitoring import e_processes as ep

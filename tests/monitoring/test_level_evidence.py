@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from propcal.core.groups.group import Group
+from propcal.core.groups import Group
 from propcal.monitoring import e_processes as ep
 from propcal.monitoring.e_processes import level_evidence, poisson_binomial, spread_out
 from propcal.monitoring.watched_groups import PeriodCounts

@@ -5,7 +5,7 @@ import pytest
 
 from propcal.core.bins import uniform
 from propcal.core.grid import significant
-from propcal.core.groups.group import Group
+from propcal.core.groups import Group
 from propcal.core.patterns import PERIOD
 from propcal.core.reduction import keyed, rescored
 from propcal.data.rows import rows_to_atoms

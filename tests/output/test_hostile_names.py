@@ -11,8 +11,7 @@ import pytest
 import propcal
 from propcal import Atoms, Correction, Groups, PMCBoost
 from propcal.cli import main
-from propcal.errors import InputError, Message
-from propcal.plain_text import plain, shown
+from propcal.errors import InputError, Message, plain, shown
 from propcal.render.markdown import escaped
 
 ESCAPE = "\x1b[2J\x1b]0;owned\x07"

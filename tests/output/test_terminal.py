@@ -12,7 +12,7 @@ from propcal.auditing.audit_claims import clearest_cells
 from propcal.documents.audit import audit_document
 from propcal.documents.blocks import Column, Document, Table
 from propcal.documents.report import comparison_document
-from propcal.plain_text import plain
+from propcal.errors import plain
 from propcal.render.text import text as in_text
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from scipy.optimize import Bounds, LinearConstraint, milp
 
-from propcal.core.groups.group import membership
+from propcal.core.groups import membership
 from propcal.numbers import Limit, known
 from propcal.protect.audits import protected_audit
 

@@ -11,7 +11,7 @@ import pytest
 from propcal import Atoms, Correction, MCBoost, PMCBoost
 from propcal.cli import main
 from propcal.core.grid import UNIT
-from propcal.core.groups.group import membership
+from propcal.core.groups import membership
 from propcal.data.rows import scoring_rows
 from propcal.errors import InputError, UnknownLevelWarning, UnseenError
 from propcal.protect.shared_corrections import FEWEST_SHARED, shared_bits

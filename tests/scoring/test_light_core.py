@@ -13,7 +13,7 @@ import pytest
 from propcal import Correction, Groups, PMCBoost
 from propcal.core.correction.composition import compose
 from propcal.core.correction.maps import STEPS_IN_PYTHON, PatternMaps, in_order
-from propcal.core.groups.group import membership
+from propcal.core.groups import membership
 from propcal.data.frames import plain_columns
 
 HEAVY = "scipy pandas pyarrow numba llvmlite narwhals duckdb sklearn polars typer rich jinja2"

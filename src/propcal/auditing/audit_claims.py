@@ -30,7 +30,7 @@ from propcal.auditing.sample import Sample
 from propcal.core.atoms import Atoms
 from propcal.core.fit.log_odds_cells import Basis, fine_cells
 from propcal.core.grid import UNIT
-from propcal.core.groups.group import EVERYBODY, Group, membership
+from propcal.core.groups import EVERYBODY, Group, membership
 from propcal.core.logistic import expit, fit_logistic
 from propcal.numbers import known
 

@@ -18,7 +18,7 @@ from propcal.auditing.rate_intervals import NORMAL_REACH, normal_quantile, wilso
 from propcal.core.categories import Categories, smallest_alpha_of
 from propcal.core.criterion import CRITERIA, proportional
 from propcal.core.grid import BoolArray
-from propcal.core.groups.group import group_labels, membership
+from propcal.core.groups import group_labels, membership
 from propcal.errors import refused
 from propcal.option_records import Identity
 

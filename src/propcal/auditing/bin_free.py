@@ -26,8 +26,7 @@ from propcal.core.choices import Intersections, Missing, Table, Values
 from propcal.core.draws import Draws, draw_outcomes
 from propcal.core.fit.evidence import repeat_effect, with_effect
 from propcal.core.grid import FloatArray, IntArray, check_number
-from propcal.core.groups.group import GroupSize, membership
-from propcal.core.groups.group_definition import Groups, definition
+from propcal.core.groups import Groups, GroupSize, definition, membership
 from propcal.core.reduction import without_clusters, without_keys
 from propcal.data.rows import rows_to_atoms
 from propcal.errors import InputError

@@ -18,7 +18,7 @@ from propcal.core.bins import Bins
 from propcal.core.categories import Categories, bucket_sums
 from propcal.core.draws import Draws, draw_outcomes
 from propcal.core.grid import UNIT, BoolArray, FloatArray, IntArray, from_grid
-from propcal.core.groups.group import membership
+from propcal.core.groups import membership
 from propcal.core.reduction import without_clusters
 from propcal.data.role_columns import N_CLUSTERS
 

@@ -12,9 +12,9 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from propcal.core.groups.group import EVERYBODY
+from propcal.core.groups import EVERYBODY
+from propcal.errors import plain
 from propcal.numbers import Limit, known
-from propcal.plain_text import plain
 
 # overall: everybody taken together. shape: the calibration curve of everybody, told by where it errs.
 # group: these people, whatever holds for the others. beyond: these people differ from what the overall error

@@ -25,7 +25,7 @@ from propcal.core.categories import Buckets, Categories, categories, category_mi
 from propcal.core.draws import Draws, symmetric_root
 from propcal.core.fit.evidence import FoundErrors, repeat_effect, with_effect
 from propcal.core.grid import BoolArray, FloatArray
-from propcal.core.groups.group import EVERYBODY, GroupSize, membership
+from propcal.core.groups import EVERYBODY, GroupSize, membership
 from propcal.core.patterns import CLUSTER, Patterns
 from propcal.core.reduction import without_clusters
 

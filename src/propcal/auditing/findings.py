@@ -26,7 +26,7 @@ from propcal.core.choices import WeightKind
 from propcal.core.draws import Draws
 from propcal.core.fit.evidence import repeat_effect, with_effect
 from propcal.core.grid import UNIT, check_choice, check_number
-from propcal.core.groups.group import EVERYBODY
+from propcal.core.groups import EVERYBODY
 from propcal.core.loss_bounds import LossBounds, loss_bounds
 from propcal.core.patterns import Patterns
 from propcal.core.reduction import without_clusters, without_keys

@@ -13,7 +13,7 @@ from propcal.auditing.sample import atom_clusters
 from propcal.core.atoms import Atoms
 from propcal.core.bins import Bins
 from propcal.core.grid import BoolArray, FloatArray, IntArray, from_grid, to_grid
-from propcal.core.groups.group import Group, membership
+from propcal.core.groups import Group, membership
 from propcal.core.patterns import Patterns
 from propcal.core.reduction import without_clusters
 from propcal.data.role_columns import N_CLUSTERS

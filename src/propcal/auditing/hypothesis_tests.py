@@ -36,7 +36,7 @@ from propcal.core.fit.log_odds_cells import (
     smooth_terms,
 )
 from propcal.core.grid import BoolArray, FloatArray, IntArray
-from propcal.core.groups.group import Collection
+from propcal.core.groups import Collection
 from propcal.core.logistic import expit, fit_logistic
 
 SIGNIFICANCE = 0.05

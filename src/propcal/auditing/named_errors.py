@@ -28,7 +28,7 @@ from propcal.auditing.rate_intervals import NORMAL_REACH, normal_quantile
 from propcal.core.atoms import Atoms
 from propcal.core.fit.log_odds_cells import CONSTANT, Basis, LogOddsCells, fine_cells
 from propcal.core.grid import BoolArray, FloatArray
-from propcal.core.groups.group import EVERYBODY, Group
+from propcal.core.groups import EVERYBODY, Group
 from propcal.core.logistic import expit, fit_logistic
 
 One = TypeVar("One")

@@ -12,10 +12,9 @@ from propcal.auditing.logistic_calibration import DISTANCES, calibration
 from propcal.auditing.measures import FORMULAS, UNKNOWN, Estimate, auroc, decision_curve
 from propcal.auditing.sample import Sample
 from propcal.core.atoms import Atoms
+from propcal.core.conditions import Where
 from propcal.core.draws import Draws
-from propcal.core.groups.conditions import Where
-from propcal.core.groups.group import EVERYBODY, Group, GroupSize, membership
-from propcal.core.groups.group_definition import Groups
+from propcal.core.groups import EVERYBODY, Group, Groups, GroupSize, membership
 
 CURVE = ("score", "outcome_rate", "low", "high")
 MIN_GROUP, MIN_EVENTS = 50, 10  # what a group needs to be tested, by default

@@ -34,7 +34,7 @@ from propcal.core.atoms import Atoms
 from propcal.core.categories import Categories
 from propcal.core.criterion import CRITERIA, Criterion
 from propcal.core.grid import FloatArray, to_grid
-from propcal.core.groups.group import EVERYBODY, Group, membership
+from propcal.core.groups import EVERYBODY, Group, membership
 from propcal.core.reduction import rescored, without_clusters
 from propcal.numbers import IN_SENTENCE, known, p_equals
 

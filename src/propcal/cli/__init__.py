@@ -23,9 +23,8 @@ from propcal.cli.corrections import apply, export, fit, show
 from propcal.cli.demo import demo
 from propcal.cli.monitor import monitor
 from propcal.cli.screen import listen, logged, say
-from propcal.errors import PropcalError, TooManyUnseenError
+from propcal.errors import PropcalError, TooManyUnseenError, plain
 from propcal.files.transaction import forget_written, written
-from propcal.plain_text import plain
 
 NO_MORE = (ENOSPC, EDQUOT, EFBIG, EIO)  # errors of a device that is full or gone
 # an option that is wrong or missing: UsageError, which versions of typer keep in different places

@@ -15,9 +15,8 @@ from propcal.cli.atoms import note_unused_labels, read_people
 from propcal.cli.commands_from_records import Files, Only, Rows, Without, words
 from propcal.cli.gates import Decision, Gates, decide, end, read_gates
 from propcal.cli.screen import Output, echo, progress, say, warnings_as_lines, working
-from propcal.errors import InputError, refused
+from propcal.errors import InputError, plain, refused
 from propcal.option_records import METHOD, OUTPUT, AuditRule, Given, Identity, Reading, Roles, Search, given
-from propcal.plain_text import plain
 
 if TYPE_CHECKING:
     from propcal import Atoms

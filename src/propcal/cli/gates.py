@@ -89,7 +89,7 @@ class Gate:
 
     def group_name(self, audit: Any) -> str:
         """What the audit calls the group, or everybody."""
-        from propcal.core.groups.group import Group
+        from propcal.core.groups import Group
 
         place = {name: i for i, name in enumerate(audit.settings["attributes"])}
         return Group(tuple(sorted(self.group, key=lambda pair: place.get(pair[0], len(place))))).name

@@ -21,10 +21,9 @@ import typer
 from rich.console import Console
 
 from propcal.cli.commands_from_records import CONFIG, FORCE, told
-from propcal.errors import InputError
+from propcal.errors import InputError, plain
 from propcal.numbers import listed
 from propcal.option_records import OUTPUT
-from propcal.plain_text import plain
 
 if TYPE_CHECKING:
     from propcal.documents.blocks import Document

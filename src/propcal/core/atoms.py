@@ -15,18 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from propcal.core.choices import Label, Table, WeightKind
+from propcal.core.conditions import Where
 from propcal.core.grid import MAX_PEOPLE, UNIT, FloatArray, IntArray, SumArray, from_grid, mix, run_sums
-from propcal.core.groups.conditions import Where
 from propcal.core.patterns import Level, Patterns
-from propcal.errors import InputError
+from propcal.errors import InputError, plain
 from propcal.numbers import IN_SENTENCE, Limit, percent_of
-from propcal.plain_text import plain
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from propcal.core.groups.group import Collection
-    from propcal.core.groups.group_definition import Groups
+    from propcal.core.groups import Collection, Groups
 
 NOT_RECORDED = "not recorded"
 FEWEST_SHOWN = 11  # smaller counts of people are not told unless they are asked for

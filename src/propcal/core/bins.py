@@ -17,8 +17,7 @@ from propcal.core.grid import (
     from_grid,
     to_grid,
 )
-from propcal.errors import Argument, InputError
-from propcal.plain_text import shown
+from propcal.errors import Argument, InputError, shown
 
 MOST_BINS = 10_000
 

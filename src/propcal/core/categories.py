@@ -21,7 +21,7 @@ from propcal.core.grid import (
     run_sums,
     to_grid,
 )
-from propcal.core.groups.group import Collection, membership
+from propcal.core.groups import Collection, membership
 from propcal.core.patterns import BESIDE, CLUSTER, KEY, Patterns
 from propcal.errors import InputError, Message
 

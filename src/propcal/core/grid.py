@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from propcal.errors import Argument, InputError, Text
-from propcal.plain_text import shown
+from propcal.errors import Argument, InputError, Text, shown
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]

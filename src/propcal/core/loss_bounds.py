@@ -26,7 +26,7 @@ import numpy as np
 from propcal.core.atoms import Atoms
 from propcal.core.categories import Categories
 from propcal.core.grid import UNIT, BoolArray, FloatArray, IntArray, from_grid, significant
-from propcal.core.groups.group import membership
+from propcal.core.groups import membership
 
 Interval = tuple[float, float]
 SCORE_BITS = 10  # binary digits of the mean score of a shared cell

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from propcal.core.conditions import Recipe, level_order, refuse_no_unicode
 from propcal.core.grid import IntArray
-from propcal.core.groups.conditions import Recipe, level_order, refuse_no_unicode
 
 Level = str | None  # None is the level of people whose value is missing
 # Prefix of attributes that only a correction reads; in an audit they define no groups.

@@ -13,7 +13,7 @@ from functools import wraps
 from typing import Any, ParamSpec, Protocol, TypeVar, cast, overload
 
 from propcal.core.choices import Intersections, Missing, WeightKind
-from propcal.core.groups.group_definition import Groups
+from propcal.core.groups import Groups
 from propcal.data.frames import is_engine_frame, is_frame
 from propcal.data.role_columns import count_values, warn_of_undeclared
 from propcal.data.rows import FrameColumns, wanted_columns

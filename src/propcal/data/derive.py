@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from propcal.core.conditions import ColumnTest, Condition, Not, Ranges, Recipe, Where, tests_of
 from propcal.core.grid import BoolArray
-from propcal.core.groups.conditions import ColumnTest, Condition, Not, Ranges, Recipe, Where, tests_of
 from propcal.data.frames import Columns, floats, held_type, is_record
 from propcal.data.levels import (
     DATES,

@@ -29,8 +29,8 @@ import numpy as np
 import pyarrow as pa
 
 from propcal.core.atoms import SUMS, Atoms, refuse_too_many
+from propcal.core.conditions import Ranges, Recipe, Where
 from propcal.core.grid import UNIT, check_choice
-from propcal.core.groups.conditions import Ranges, Recipe, Where
 from propcal.core.patterns import BESIDE, KEY
 from propcal.core.reduction import atoms_of_sums, refuse_fractions, sums_of_counts
 from propcal.data import derive as ex
@@ -51,7 +51,7 @@ from propcal.data.role_columns import Trouble, event_codes, refuse_swapped, refu
 from propcal.data.rows import patterns_and_left_out
 from propcal.data.source import NamedColumns
 from propcal.errors import InputError, refused
-from propcal.plain_text import named as named_in_sql
+from propcal.errors import named as named_in_sql
 
 MOST_VALUES = 1_000  # of an outcome, to find the event among
 FEWEST_BITS = 8  # of a score, to tell whether it is exactly 0 or 1

@@ -17,10 +17,9 @@ import numpy as np
 
 from propcal.core.grid import FloatArray
 from propcal.data.levels import DATES, LIMIT, level_key
-from propcal.errors import InputError, refused
+from propcal.errors import InputError, plain, refused
 from propcal.extras import Later
 from propcal.numbers import noun
-from propcal.plain_text import plain
 
 pa: Any = Later("pyarrow")
 pc: Any = Later("pyarrow.compute")

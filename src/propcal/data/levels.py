@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from propcal.core.groups.conditions import ColumnTest, Where, is_numeric, tests_of
+from propcal.core.conditions import ColumnTest, Where, is_numeric, tests_of
 from propcal.core.patterns import BESIDE, CLUSTER, KEY, Level, Patterns, level_places, sort_levels
 from propcal.errors import Argument, InputError, Message, Text, refused
 from propcal.extras import Later

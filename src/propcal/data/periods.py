@@ -9,8 +9,7 @@ from datetime import date, timedelta
 from zoneinfo import ZoneInfo
 
 from propcal.core.grid import check_choice
-from propcal.errors import Argument, InputError, refused
-from propcal.plain_text import quoted, shown
+from propcal.errors import Argument, InputError, quoted, refused, shown
 
 KINDS = ("day", "week", "month", "quarter", "year")
 EXAMPLES = {"day": "2026-03-31", "week": "2026-W13", "month": "2026-03", "quarter": "2026-Q1", "year": "2026"}

@@ -29,13 +29,12 @@ from typing import Any
 
 import numpy as np
 
+from propcal.core.conditions import is_numeric
 from propcal.core.grid import FloatArray, IntArray
-from propcal.core.groups.conditions import is_numeric
 from propcal.core.patterns import Level
 from propcal.data.frames import holds_text, numbers, one_column
 from propcal.data.levels import distinct, level_key
-from propcal.errors import Argument, InputError, Message, Text
-from propcal.plain_text import shown
+from propcal.errors import Argument, InputError, Message, Text, shown
 
 LARGEST_WEIGHT = 1e15
 MOST_POINTS = 20  # scores of whole numbers up to here are points or deciles, and no percentages

@@ -14,12 +14,11 @@ import numpy as np
 from propcal.core.atoms import NOBODY, Atoms, LeftOut
 from propcal.core.bins import Bins
 from propcal.core.categories import Buckets
+from propcal.core.conditions import Recipe, Where
 from propcal.core.correction.definition import Definition, ScoringRows, count_unlisted, warn_of_unlisted
 from propcal.core.correction.points_table import FeaturePoints, PointsTable
 from propcal.core.grid import BoolArray, FloatArray, check_choice, check_number, from_grid
-from propcal.core.groups.conditions import Recipe, Where
-from propcal.core.groups.group import Collection, membership
-from propcal.core.groups.group_definition import Groups
+from propcal.core.groups import Collection, Groups, membership
 from propcal.core.patterns import BESIDE, CLUSTER, Level, Patterns, combinations_present, patterns_of
 from propcal.core.reduction import atoms_of_rows
 from propcal.data.derive import attribute_values, fitting_values

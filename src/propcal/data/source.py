@@ -17,9 +17,9 @@ import numpy as np
 import pyarrow as pa
 
 from propcal.core.atoms import Atoms
+from propcal.core.conditions import Recipe
 from propcal.core.grid import BoolArray
-from propcal.core.groups.conditions import Recipe
-from propcal.core.groups.group_definition import Groups
+from propcal.core.groups import Groups
 from propcal.core.patterns import SITE
 from propcal.core.reduction import keyed
 from propcal.data.frames import Columns, frame_columns, frame_names, is_engine_frame, nw, require

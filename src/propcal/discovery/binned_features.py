@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from propcal.core.conditions import ColumnTest, Combined, Not
+from propcal.core.conditions import Condition as Clause
 from propcal.core.grid import FloatArray, IntArray
-from propcal.core.groups.conditions import ColumnTest, Combined, Not
-from propcal.core.groups.conditions import Condition as Clause
 from propcal.data.frames import floats, is_record
 from propcal.data.levels import distinct, is_limit, level_key, numbers_beside_limits
 from propcal.data.source import Table, chosen

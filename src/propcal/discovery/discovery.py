@@ -17,16 +17,15 @@ from propcal.auditing.claims import Claim
 from propcal.auditing.pages import Printed
 from propcal.core.choices import Axes, Label, Table, Values, WeightKind
 from propcal.core.grid import check_choice
-from propcal.core.groups.group_definition import Groups
+from propcal.core.groups import Groups
 from propcal.data.by_name import takes_frame
 from propcal.discovery.box_search import Search
 from propcal.discovery.finding_rows import Counted, FoundGroup, counted, group_found, people_headcount
 from propcal.discovery.people import in_own_order, read_people, read_rows, read_table
 from propcal.discovery.protected_groups import ProtectedGroups, Protection, measure_repairs
 from propcal.discovery.search import search_rounds
-from propcal.errors import Argument, InputError
+from propcal.errors import Argument, InputError, plain
 from propcal.option_records import Identity
-from propcal.plain_text import plain
 
 if TYPE_CHECKING:
     from propcal.documents.blocks import Document

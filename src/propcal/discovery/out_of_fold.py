@@ -12,7 +12,7 @@ from scipy import special
 from propcal.auditing.named_errors import errors_to_name
 from propcal.core.correction.smooth_map import SmoothStart
 from propcal.core.grid import IntArray
-from propcal.core.groups.group_definition import Groups
+from propcal.core.groups import Groups
 from propcal.data.frames import Columns, require
 from propcal.data.source import Table
 from propcal.discovery.binned_features import FeatureTable, name_and_condition

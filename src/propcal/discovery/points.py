@@ -37,7 +37,7 @@ from propcal.core.fit.additive_fit import (
     term_of_ranges,
 )
 from propcal.core.grid import FloatArray, IntArray
-from propcal.core.groups.group import Group
+from propcal.core.groups import Group
 from propcal.core.logistic import spline_basis
 from propcal.core.patterns import Level
 from propcal.discovery.binned_features import Feature, FeatureTable

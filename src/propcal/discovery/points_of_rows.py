@@ -15,8 +15,7 @@ from propcal.core.correction.smooth_map import SmoothStart
 from propcal.core.fit.boost import AddedPoints
 from propcal.core.fit.smooth_fit import without_falls
 from propcal.core.grid import UNIT, FloatArray, IntArray, from_grid, to_grid
-from propcal.core.groups.group import membership
-from propcal.core.groups.group_definition import Groups
+from propcal.core.groups import Groups, membership
 from propcal.core.logistic import log_odds
 from propcal.core.patterns import CLUSTER, KEY
 from propcal.core.reduction import without_clusters

@@ -15,7 +15,7 @@ from propcal.auditing.audit_tables import row_dicts
 from propcal.auditing.compare import Comparison
 from propcal.auditing.loss_intervals import dc_by_bin, in_bins
 from propcal.auditing.names import TOO_HIGH, TOO_LOW, UNTESTED
-from propcal.core.groups.group import EVERYBODY
+from propcal.core.groups import EVERYBODY
 from propcal.documents.blocks import RATIO
 from propcal.documents.charts import (
     FEW_KEY,

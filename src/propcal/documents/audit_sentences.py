@@ -33,12 +33,12 @@ from propcal.auditing.names import (
 )
 from propcal.auditing.profile import FEWEST_EFFECTIVE
 from propcal.core.atoms import Atoms
-from propcal.core.groups.group import MISSING
+from propcal.core.groups import MISSING
 from propcal.documents.blocks import At, Block, Details, Items, Paragraphs, Section
 from propcal.documents.words import VITAL, all_words, at_most, sentence, sentences, table, words
+from propcal.errors import plain
 from propcal.numbers import IN_SENTENCE, Limit, known
 from propcal.option_records import Identity
-from propcal.plain_text import plain
 
 if TYPE_CHECKING:
     from propcal.auditing.audit import Audit

@@ -21,13 +21,13 @@ from propcal.core.correction.fit_summary import (
 )
 from propcal.core.correction.points_table import PER_UNIT, PointsTable
 from propcal.core.grid import UNIT, FloatArray, from_grid
-from propcal.core.groups.group import Group, pattern_name
+from propcal.core.groups import Group, pattern_name
 from propcal.documents.audit_charts import unknown
 from propcal.documents.blocks import Block, Column, Details, Document, Paragraphs, Table
 from propcal.documents.charts import Axis, Mark, Plot, round_axis, row_axis
 from propcal.documents.words import sentences, table, words
+from propcal.errors import plain
 from propcal.numbers import IN_TEXT, adding_up, capital, listed, noun, plural
-from propcal.plain_text import plain
 
 if TYPE_CHECKING:
     from propcal.core.correction.correction import Correction

@@ -12,7 +12,7 @@ from propcal.auditing.audit_tables import row_dicts
 from propcal.auditing.compare import loss_of_everybody
 from propcal.auditing.names import MEASURE_NAMES
 from propcal.auditing.rate_intervals import NORMAL_REACH, wilson_interval
-from propcal.core.groups.group import Group
+from propcal.core.groups import Group
 from propcal.data.periods import span_of
 from propcal.documents.audit_charts import named_groups
 from propcal.documents.blocks import (

@@ -17,7 +17,7 @@ from propcal.auditing.names import HIGHER, LOWER, MEASURE_NAMES, MISCALIBRATED, 
 from propcal.auditing.pages import Pages
 from propcal.auditing.score_changes import BETTER, HARDLY, SAME, WORSE
 from propcal.core.correction.fit_summary import FitSummary
-from propcal.core.groups.group import EVERYBODY
+from propcal.core.groups import EVERYBODY
 from propcal.documents.audit import Around, audit_document, headline, threshold_label, verdict_block
 from propcal.documents.audit_sentences import next_steps
 from propcal.documents.blocks import RATIO, At, Beside, Block, Document, Paragraphs, Section, Verdict

@@ -20,7 +20,7 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined, Template
 
 from propcal import numbers
 from propcal.documents.blocks import At, Column, Table
-from propcal.plain_text import plain
+from propcal.errors import plain
 
 NEXT, VITAL = "\ufdd0", "\ufdd1"  # between sentences, and before those that nobody may miss; no text has them
 

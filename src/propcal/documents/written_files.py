@@ -12,7 +12,7 @@ import numpy as np
 
 from propcal.core.atoms import FEWEST_SHOWN, LeftOutReport
 from propcal.core.fit.log_odds_cells import FEWEST_OF_A_TERM
-from propcal.core.groups.group import group_labels
+from propcal.core.groups import group_labels
 from propcal.core.loss_bounds import are_coarse
 from propcal.core.patterns import SITE
 from propcal.core.reduction import by_key, without_clusters, without_keys

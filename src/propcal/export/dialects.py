@@ -11,8 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from propcal.errors import InputError
-from propcal.plain_text import doubled, named, quoted
+from propcal.errors import InputError, doubled, named, quoted
 
 TWO_32 = 1 << 32
 

@@ -22,12 +22,7 @@ import numpy as np
 
 from propcal import __version__
 from propcal.core.choices import Unseen
-from propcal.core.correction.correction import Correction
-from propcal.core.correction.maps import PatternMaps, start_reaches
-from propcal.core.correction.points_table import multiply
-from propcal.core.correction.smooth_map import knots
-from propcal.core.grid import UNIT, IntArray, check_choice
-from propcal.core.groups.conditions import (
+from propcal.core.conditions import (
     BY_SIZE,
     ColumnTest,
     Condition,
@@ -35,6 +30,11 @@ from propcal.core.groups.conditions import (
     is_numeric,
     tests_of,
 )
+from propcal.core.correction.correction import Correction
+from propcal.core.correction.maps import PatternMaps, start_reaches
+from propcal.core.correction.points_table import multiply
+from propcal.core.correction.smooth_map import knots
+from propcal.core.grid import UNIT, IntArray, check_choice
 from propcal.data.levels import DECIMAL, TRUTHS, level_key, wanted_keys
 from propcal.data.rows import rows_to_score
 from propcal.errors import InputError, UnknownLevelWarning, UnseenError, refused

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from propcal.core.correction.correction import Correction
 from propcal.core.grid import UNIT, IntArray, check_choice
-from propcal.core.groups.group import pattern_name
+from propcal.core.groups import pattern_name
 from propcal.core.patterns import Patterns
 from propcal.errors import Argument, Message, Text, refused
 from propcal.export import forms

@@ -14,16 +14,16 @@ from typing import Any
 import numpy as np
 
 from propcal.core.bins import Bins
+from propcal.core.conditions import Recipe, recipe_from_json
 from propcal.core.correction.correction import Correction
 from propcal.core.correction.definition import Definition
 from propcal.core.correction.points_table import MOST_TOTAL, FeaturePoints, PointsTable
 from propcal.core.correction.smooth_map import MOST_SHIFT, MOST_WITH_ENDS, N_KNOTS, SmoothStart
 from propcal.core.grid import UNIT
-from propcal.core.groups.conditions import Recipe, recipe_from_json
-from propcal.core.groups.group import Group
+from propcal.core.groups import Group
 from propcal.core.patterns import Level, Patterns, sort_levels
 from propcal.data.levels import text_key
-from propcal.errors import FileFormatError, InputError, refused
+from propcal.errors import FileFormatError, InputError, plain, refused
 from propcal.files.strict_json import (
     Check,
     check_of,
@@ -35,7 +35,6 @@ from propcal.files.strict_json import (
     refuse_newer,
     schema_of,
 )
-from propcal.plain_text import plain
 from propcal.regular_file import refuse_special
 
 CORRECTION = "correction"  # the name of its schema

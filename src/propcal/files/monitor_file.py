@@ -8,7 +8,7 @@ from os.path import realpath
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from propcal.core.groups.group import Group
+from propcal.core.groups import Group
 from propcal.core.patterns import PERIOD
 from propcal.core.reduction import people_by_key
 from propcal.errors import Argument, FileFormatError, InputError, refused

@@ -18,8 +18,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from propcal.errors import FileFormatError, refused
-from propcal.plain_text import plain
+from propcal.errors import FileFormatError, plain, refused
 
 SCHEMAS = Path(__file__).parent.parent / "schemas"
 Check = Callable[[Any], bool]

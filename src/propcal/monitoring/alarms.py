@@ -14,7 +14,7 @@ from propcal.auditing.rate_intervals import CONFIDENCE, NORMAL_REACH
 from propcal.auditing.sample import Sample
 from propcal.core.bins import Bins
 from propcal.core.grid import BoolArray, FloatArray, from_grid
-from propcal.core.groups.group import EVERYBODY
+from propcal.core.groups import EVERYBODY
 from propcal.monitoring import e_processes as ep
 from propcal.monitoring.e_processes import ALARM, CourseEvidence
 from propcal.monitoring.watched_groups import PeriodCounts

@@ -16,7 +16,7 @@ from propcal.core.atoms import Atoms
 from propcal.core.bins import Bins
 from propcal.core.choices import Axes
 from propcal.core.grid import BoolArray, FloatArray, check_choice
-from propcal.core.groups.group import Group, group_labels
+from propcal.core.groups import Group, group_labels
 from propcal.monitoring.alarms import (
     Alarm,
     CourseClaim,

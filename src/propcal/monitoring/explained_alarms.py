@@ -19,7 +19,7 @@ from propcal.auditing.named_errors import errors_to_name
 from propcal.core.atoms import Atoms
 from propcal.core.bins import Bins
 from propcal.core.grid import BoolArray, FloatArray, IntArray, from_grid, to_grid
-from propcal.core.groups.group import Group, membership
+from propcal.core.groups import Group, membership
 from propcal.core.logistic import expit, log_odds
 from propcal.core.patterns import PERIOD
 from propcal.core.reduction import rescored

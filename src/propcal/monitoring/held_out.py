@@ -20,7 +20,7 @@ from propcal.auditing.names import TOO_HIGH, TOO_LOW, UNTESTED
 from propcal.auditing.rate_intervals import NORMAL_REACH, normal_tail
 from propcal.core.atoms import Atoms
 from propcal.core.grid import BoolArray
-from propcal.core.groups.group_definition import Groups
+from propcal.core.groups import Groups
 from propcal.core.reduction import without_keys
 from propcal.errors import refused
 from propcal.option_records import Identity

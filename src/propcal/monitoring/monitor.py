@@ -12,7 +12,7 @@ from propcal.core.atoms import Atoms
 from propcal.core.bins import explicit, make_bins
 from propcal.core.choices import Table
 from propcal.core.grid import from_grid, significant
-from propcal.core.groups.group import group_labels
+from propcal.core.groups import group_labels
 from propcal.core.patterns import PERIOD
 from propcal.core.reduction import by_key, rescored, with_parts
 from propcal.data.files.dated_people import DatedAtoms, Dating, dated_atoms

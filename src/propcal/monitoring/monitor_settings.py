@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 
 from propcal.core.grid import check_number
-from propcal.core.groups.group_definition import Groups
+from propcal.core.groups import Groups
 from propcal.data.periods import Calendar, days
 from propcal.data.source import NamedColumns
-from propcal.errors import Argument, InputError
-from propcal.plain_text import shown
+from propcal.errors import Argument, InputError, shown
 
 NAMES = {
     "groups": "groups",

@@ -16,8 +16,7 @@ from propcal.core.atoms import Atoms
 from propcal.core.bins import Bins
 from propcal.core.categories import bucket_sums
 from propcal.core.grid import UNIT, BoolArray, FloatArray, IntArray, from_grid, to_grid
-from propcal.core.groups.group import MISSING, Group, membership
-from propcal.core.groups.group_definition import Groups
+from propcal.core.groups import MISSING, Group, Groups, membership
 from propcal.core.patterns import PERIOD, Patterns
 from propcal.core.reduction import without_keys
 

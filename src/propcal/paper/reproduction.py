@@ -11,14 +11,13 @@ from typing import Any
 
 from propcal import __version__
 from propcal.datasets import N_VISITS
-from propcal.errors import refused
+from propcal.errors import plain, refused
 from propcal.paper import claims
 from propcal.paper.figures import pictures
 from propcal.paper.results import tests, too_few
 from propcal.paper.settings import MODELS, N_SEEDS, RULE, RULES, SIZES_RULE
 from propcal.paper.tables import all_tables
 from propcal.paper.trial_store import Evidence
-from propcal.plain_text import plain
 
 SIGNS = dict(zip(claims.VERDICTS, "✓✗~∅!M–?"))
 SHOWN = ("table_1", "table_4", "table_5", "table_6")

@@ -20,7 +20,7 @@ from propcal.core.categories import dc_of, mc_of, pmc_of
 from propcal.core.correction.correction import Correction
 from propcal.core.correction.maps import TooLargeError
 from propcal.core.grid import UNIT, IntArray
-from propcal.core.groups.group import membership, pattern_name
+from propcal.core.groups import membership, pattern_name
 from propcal.data.rows import Rows, checked_rows
 from propcal.estimators import MCBoost, PMCBoost
 from propcal.metrics import CategoryRule

@@ -14,7 +14,7 @@ from propcal.auditing.claims import NAN
 from propcal.auditing.headcount import Headcount, ScoreValues, everybody, score_values
 from propcal.core.atoms import Atoms
 from propcal.core.grid import BoolArray, IntArray, from_grid
-from propcal.core.groups.group import membership
+from propcal.core.groups import membership
 from propcal.core.patterns import PERIOD, Patterns
 from propcal.core.reduction import by_key
 from propcal.monitoring.alarms import Alarm, CourseClaim, claim_numbers

@@ -28,7 +28,7 @@ from propcal.core.bins import Bins
 from propcal.core.correction.explain import replay
 from propcal.core.correction.smooth_map import SHIFT_UNIT, SmoothStart
 from propcal.core.grid import UNIT, BoolArray, IntArray
-from propcal.core.groups.group import Group, membership
+from propcal.core.groups import Group, membership
 from propcal.core.patterns import CLUSTER, Level, Patterns, patterns_of, sort_levels
 from propcal.core.reduction import fewer_attributes
 from propcal.errors import refused

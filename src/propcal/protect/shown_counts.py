@@ -17,7 +17,7 @@ from propcal.auditing.headcount import Counts, Headcount, ScoreValues
 from propcal.auditing.names import MEASURE_NAMES
 from propcal.auditing.rate_intervals import NORMAL_REACH
 from propcal.core.grid import BoolArray, FloatArray, IntArray, from_grid
-from propcal.core.groups.group import Group
+from propcal.core.groups import Group
 from propcal.numbers import RATIO_DIGITS, About, Limit, beside_one, excludes_one, printed_rate
 from propcal.protect.neighbours import EVENTS, PEOPLE, Disclosed, Net, Sums, withheld_neighbours
 from propcal.protect.rule import FEWEST_MEASURED, MOVED, VARIANCE, Rule, moved, shown_p, tells_counts

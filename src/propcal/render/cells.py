@@ -8,8 +8,8 @@ from math import ceil
 from typing import Any
 
 from propcal.documents.blocks import Column
+from propcal.errors import plain
 from propcal.numbers import IN_TEXT, Limit, Style, known, risk_range
-from propcal.plain_text import plain
 
 Row = Mapping[str, Any]
 

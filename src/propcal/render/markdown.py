@@ -9,8 +9,8 @@ from typing import Any
 from markupsafe import Markup
 
 from propcal.documents.blocks import At, Block, Column, Document, Figures, Table, shown_at
+from propcal.errors import plain
 from propcal.numbers import ON_PAGE
-from propcal.plain_text import plain
 from propcal.render.cells import KINDS, cell, more
 from propcal.render.html import environment
 

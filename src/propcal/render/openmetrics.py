@@ -6,8 +6,8 @@ from datetime import UTC, datetime, time
 from typing import TYPE_CHECKING, Any
 
 from propcal.data.periods import Calendar
+from propcal.errors import plain
 from propcal.numbers import Limit, known
-from propcal.plain_text import plain
 
 if TYPE_CHECKING:
     from propcal.monitoring.course import Course

@@ -19,8 +19,8 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from propcal.documents.blocks import At, Column, Document, Items, Paragraphs, Table, Verdict, leaves_at
+from propcal.errors import plain
 from propcal.numbers import IN_TEXT, unbroken
-from propcal.plain_text import plain
 from propcal.render.cells import KINDS, cell
 
 NARROW = 16  # letters that a column of words has at least, unless all its texts are shorter

@@ -17,8 +17,7 @@ import pyarrow as pa
 from propcal.core.grid import FloatArray, check_choice, check_number
 from propcal.data.frames import frame_columns, require
 from propcal.data.role_columns import INVALID
-from propcal.errors import InputError, refused
-from propcal.plain_text import named
+from propcal.errors import InputError, named, refused
 from propcal.scoring.scorer import Scorer
 
 

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from propcal.core.choices import Invalid, Unseen
+from propcal.core.conditions import ColumnTest, Condition, Not
 from propcal.core.correction.definition import count_unlisted, unlisted_messages
 from propcal.core.correction.smooth_map import knots
 from propcal.core.grid import UNIT
-from propcal.core.groups.conditions import ColumnTest, Condition, Not
 from propcal.core.patterns import Level
 from propcal.data.frames import LARGEST
 from propcal.data.levels import level_key, wanted_keys

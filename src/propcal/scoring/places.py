@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from propcal.core.conditions import Condition, Ranges, Where
 from propcal.core.correction.points_table import FeaturePoints
-from propcal.core.groups.conditions import Condition, Ranges, Where
 from propcal.core.patterns import Patterns
 
 

@@ -14,7 +14,7 @@ import oracle
 from propcal import Correction, MCBoost, PMCBoost
 from propcal.core.bins import explicit, uniform
 from propcal.core.grid import UNIT, from_grid, to_grid
-from propcal.core.groups.group import Group, pattern_name
+from propcal.core.groups import Group, pattern_name
 from propcal.core.patterns import Patterns
 from propcal.errors import InputError, UnseenError
 

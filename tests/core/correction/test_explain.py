@@ -12,7 +12,7 @@ from propcal import Correction, PMCBoost
 from propcal.core.bins import uniform
 from propcal.core.correction.smooth_map import N_KNOTS, SHIFT_UNIT, SmoothStart
 from propcal.core.grid import UNIT, to_grid
-from propcal.core.groups.group import Group, pattern_name
+from propcal.core.groups import Group, pattern_name
 from propcal.core.patterns import Patterns
 from propcal.errors import InputError, UnseenError
 from propcal.extras import how_to_install

@@ -13,7 +13,7 @@ from propcal.core.fit.evidence import FoundErrors
 from propcal.core.fit.log_odds_cells import CURVE, MOST_TERMS, Basis, LogOddsCells, count_cells
 from propcal.core.fit.smooth_fit import Effects, fit_effects, learn_start
 from propcal.core.grid import UNIT, from_grid, to_grid
-from propcal.core.groups.group import Group
+from propcal.core.groups import Group
 from propcal.core.logistic import expit, log_odds, spline_basis
 from propcal.data.rows import rows_to_atoms
 from reference.correction_reader import Reader

@@ -16,8 +16,8 @@ from propcal.core.correction.points_table import NAME as POINTS
 from propcal.core.correction.scoring import Scoring
 from propcal.core.correction.smooth_map import NAME as START
 from propcal.core.grid import UNIT, FloatArray, IntArray, check_choice, from_grid
-from propcal.core.groups.group import pattern_name
-from propcal.plain_text import plain
+from propcal.core.groups import pattern_name
+from propcal.errors import plain
 
 if TYPE_CHECKING:
     import pandas as pd

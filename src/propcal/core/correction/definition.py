@@ -14,6 +14,7 @@ import numpy as np
 
 from propcal.core.bins import Bins
 from propcal.core.choices import Unseen
+from propcal.core.conditions import Recipe
 from propcal.core.correction.maps import MOST_STEPS, PatternMaps, refuse_work, steps_by_pattern
 from propcal.core.correction.points_table import FeaturePoints, PointsTable
 from propcal.core.correction.smooth_map import SmoothStart
@@ -26,8 +27,7 @@ from propcal.core.grid import (
     check_number,
     from_grid,
 )
-from propcal.core.groups.conditions import Recipe
-from propcal.core.groups.group import Group, membership
+from propcal.core.groups import Group, membership
 from propcal.core.patterns import BESIDE, OTHER, TRUTHS, Level, Patterns, as_listed, patterns_of, sort_levels
 from propcal.errors import Argument, InputError, Message, UnknownLevelWarning, UnseenError
 from propcal.numbers import plural

@@ -23,7 +23,7 @@ from propcal.core.grid import (
     from_grid,
     to_grid,
 )
-from propcal.core.groups.group import Group, Labels, group_labels, membership
+from propcal.core.groups import Group, Labels, group_labels, membership
 from propcal.core.patterns import Patterns, as_listed
 from propcal.errors import InputError
 

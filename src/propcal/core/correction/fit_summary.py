@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from propcal.core.atoms import FEWEST_SHOWN, LeftOutReport
 from propcal.core.bins import Bins
 from propcal.core.grid import UNIT, FloatArray, IntArray, from_grid
-from propcal.core.groups.group import Collection, Group, Labels, group_labels
+from propcal.core.groups import Collection, Group, Labels, group_labels
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,9 +10,8 @@ from propcal.core.choices import Invalid, Table, Unseen, Values
 from propcal.core.correction.definition import Definition
 from propcal.core.correction.explain import Explanation, explained
 from propcal.core.grid import FloatArray
-from propcal.core.groups.group import Labels
-from propcal.errors import InputError, UnknownLevelWarning
-from propcal.plain_text import plain
+from propcal.core.groups import Labels
+from propcal.errors import InputError, UnknownLevelWarning, plain
 
 if TYPE_CHECKING:
     from propcal.scoring.one_person import OnePerson

@@ -24,7 +24,7 @@ from propcal.core.grid import (
     IntArray,
     logistic_table,
 )
-from propcal.core.groups.group import Group, membership
+from propcal.core.groups import Group, membership
 from propcal.core.patterns import Patterns
 from propcal.errors import InputError
 

@@ -22,8 +22,7 @@ from propcal.core.fit.evidence import FoundErrors, repeat_effect, repeat_note, w
 from propcal.core.fit.smooth_fit import Learned, learn_start
 from propcal.core.fit.sweep import BoostingState, UpdateRule, standard_errors
 from propcal.core.grid import UNIT, IntArray, check_choice, check_number, from_grid, to_grid
-from propcal.core.groups.group import EVERYBODY, Collection, Group, membership
-from propcal.core.groups.group_definition import Groups, definition
+from propcal.core.groups import EVERYBODY, Collection, Group, Groups, definition, membership
 from propcal.core.patterns import CLUSTER, Patterns
 from propcal.core.reduction import fewer_attributes, with_attributes, without_clusters
 from propcal.errors import Argument, InputError

@@ -11,7 +11,7 @@ from propcal.core.atoms import Atoms
 from propcal.core.bins import Bins
 from propcal.core.categories import bucket_sums
 from propcal.core.grid import TABLE_PER_UNIT, UNIT, BoolArray, FloatArray, IntArray, logistic_table
-from propcal.core.groups.group import MISSING, Collection, Group, membership
+from propcal.core.groups import MISSING, Collection, Group, membership
 from propcal.core.logistic import log_odds, spline_columns
 
 MOST_CELLS_PER_UNIT = 8000  # rows of cells times cells per unit of log-odds, from which cells become wider

@@ -47,7 +47,7 @@ from propcal.core.fit.log_odds_cells import (
     smooth_terms,
 )
 from propcal.core.grid import UNIT, BoolArray, FloatArray, IntArray, to_grid
-from propcal.core.groups.group import EVERYBODY, Collection, Group
+from propcal.core.groups import EVERYBODY, Collection, Group
 from propcal.core.logistic import expit, log_odds
 from propcal.numbers import plural
 

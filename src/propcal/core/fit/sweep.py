@@ -23,7 +23,7 @@ from propcal.core.bins import Bins
 from propcal.core.compiled import bin_end, bin_of, compiled, first_not_below
 from propcal.core.criterion import Criterion
 from propcal.core.grid import UNIT, FloatArray, IntArray, SumArray
-from propcal.core.groups.group import Collection, membership
+from propcal.core.groups import Collection, membership
 
 # Columns of the segment table: it contains atoms LOW:HIGH; NEXT is the next segment in the same bucket.
 SLOPE, OFFSET, LOW, HIGH, NEXT, N_COLUMNS = 0, 1, 2, 3, 4, 5

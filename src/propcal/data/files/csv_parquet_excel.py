@@ -25,9 +25,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from propcal.data.frames import require
-from propcal.errors import FileFormatError, InputError, Message, refused
+from propcal.errors import FileFormatError, InputError, Message, quoted, refused
 from propcal.extras import how_to_install
-from propcal.plain_text import quoted
 
 ATOMS_FORMAT = "propcal-atoms"
 SAMPLE_ROWS = 1 << 14

@@ -27,8 +27,7 @@ from propcal.data.levels import level_key
 from propcal.data.periods import Calendar
 from propcal.data.role_columns import DROP, warn_of_undeclared
 from propcal.data.source import EngineSource, NamedColumns, Source
-from propcal.errors import Argument, Column, InputError, refused
-from propcal.plain_text import named, quoted
+from propcal.errors import Argument, Column, InputError, named, quoted, refused
 
 ISO = r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d+)?)?)?"
 OFFSET = r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d(\.\d+)?)? ?(Z|[+-](0\d|1[0-4])(:?[0-5]\d)?)"

@@ -14,8 +14,7 @@ from uuid import uuid4
 
 import duckdb
 
-from propcal.errors import Argument, InputError
-from propcal.plain_text import quoted, shown
+from propcal.errors import Argument, InputError, quoted, shown
 
 T = TypeVar("T")
 UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}

@@ -43,10 +43,9 @@ from propcal.data.files.people_files import (
 from propcal.data.frames import Columns
 from propcal.data.role_columns import MOST_COUNTED, warn_of_undeclared
 from propcal.data.source import NamedColumns, Source, frame_source
-from propcal.errors import Argument, FileFormatError, InputError, refused
+from propcal.errors import Argument, FileFormatError, InputError, named, refused
 from propcal.interrupts import check as check_stop
 from propcal.numbers import listed
-from propcal.plain_text import named
 from propcal.regular_file import refuse_special
 
 FIRST_ROWS = 20_000

@@ -32,8 +32,7 @@ from propcal.data.files.csv_parquet_excel import CsvFile, ParquetFile, check_dic
 from propcal.data.files.duckdb_setup import connect
 from propcal.data.frames import TOP_CODED, is_record
 from propcal.data.levels import DECIMAL, LIMIT, spellings, text_key
-from propcal.errors import FileFormatError, InputError, refused
-from propcal.plain_text import quoted
+from propcal.errors import FileFormatError, InputError, quoted, refused
 
 T = TypeVar("T")
 BATCH_ROWS = 1 << 17

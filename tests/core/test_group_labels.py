@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from propcal import Groups, audit
-from propcal.core.groups.group import Group, group_labels
+from propcal.core.groups import Group, group_labels
 from propcal.core.patterns import Patterns
 from propcal.errors import InputError
 

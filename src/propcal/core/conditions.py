@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from propcal.errors import Argument, InputError
-from propcal.plain_text import plain
+from propcal.errors import Argument, InputError, plain
 
 _NUMBER = r"-?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 _TOKEN = re.compile(

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from propcal import Atoms, Groups, PMCBoost, audit
-from propcal.core.groups.conditions import parse
+from propcal.core.conditions import parse
 from propcal.core.patterns import combinations_present
 from propcal.errors import InputError
 
@@ -74,7 +74,7 @@ def test_what_is_no_mask_is_refused():
 
 def test_each_mask_is_read_a_few_times_however_many_there_are(monkeypatch):
     """A thousand masks of a file took a million readings of their conditions."""
-    from propcal.core.groups import group_definition as module
+    from propcal.core import groups as module
 
     read = []
     monkeypatch.setattr(module, "parse", lambda text: read.append(text) or parse(text))

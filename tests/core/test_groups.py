@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 
 from propcal import Groups, PMCBoost, audit
-from propcal.core.groups.conditions import parse
-from propcal.core.groups.group import Group
+from propcal.core.conditions import parse
+from propcal.core.groups import Group
 from propcal.data.derive import evaluate
 from propcal.data.rows import rows_to_atoms
 from propcal.errors import InputError
@@ -153,7 +153,7 @@ def many():
 def test_too_many_intersections_are_refused_before_any_is_listed(many, monkeypatch):
     people, score, y = many
     monkeypatch.setattr(Groups, "_sizes", lambda *_: pytest.fail("groups were listed"))
-    monkeypatch.setattr("propcal.core.groups.group_definition.MOST_MEMBERSHIPS", 1 << 20)
+    monkeypatch.setattr("propcal.core.groups.MOST_MEMBERSHIPS", 1 << 20)
     told = (
         r"10 attributes have more than 2,097 intersections .* Use fewer columns, or set intersections=2 for"
     )
@@ -164,10 +164,10 @@ def test_too_many_intersections_are_refused_before_any_is_listed(many, monkeypat
     ):
         with pytest.raises(InputError, match=told):
             use()
-    monkeypatch.setattr("propcal.core.groups.group_definition.MOST_MEMBERSHIPS", 1 << 16)
+    monkeypatch.setattr("propcal.core.groups.MOST_MEMBERSHIPS", 1 << 16)
     with pytest.raises(InputError, match=r'or set intersections="marginal" for single attributes only$'):
         Groups(intersections=2).preview(people)
-    monkeypatch.setattr("propcal.core.groups.group_definition.MOST_MEMBERSHIPS", 1 << 13)
+    monkeypatch.setattr("propcal.core.groups.MOST_MEMBERSHIPS", 1 << 13)
     with pytest.raises(InputError, match=r"Use fewer columns$"):
         Groups(intersections="marginal").preview(people)
 
@@ -180,9 +180,9 @@ def test_as_many_groups_are_allowed_as_can_be_measured(many, monkeypatch):
         w=people.c3 == "a", v=(people.c4 != "a") & (people.c3 == "b")
     )
     n_patterns = len(patterns.drop_duplicates())
-    monkeypatch.setattr("propcal.core.groups.group_definition.MOST_MEMBERSHIPS", n * n_patterns)
+    monkeypatch.setattr("propcal.core.groups.MOST_MEMBERSHIPS", n * n_patterns)
     assert len(groups.preview(people)) == n
-    monkeypatch.setattr("propcal.core.groups.group_definition.MOST_MEMBERSHIPS", n * n_patterns - 1)
+    monkeypatch.setattr("propcal.core.groups.MOST_MEMBERSHIPS", n * n_patterns - 1)
     with pytest.raises(InputError, match=f"more than {n - 1:,} intersections"):
         groups.preview(people)
 

@@ -1,1 +1,0 @@
-"""Groups: which people belong together, defined by attributes, cut points or conditions."""

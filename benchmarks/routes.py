@@ -32,7 +32,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from propcal import Correction, Groups, PMCBoost
-from propcal.data.files.file_source import open_file
+from propcal.data.file_source import open_file
 from propcal.errors import UnknownLevelWarning
 from propcal.scoring.files import score_files
 

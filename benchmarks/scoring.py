@@ -28,7 +28,7 @@ import pyarrow.parquet as pq
 from engine import SHAPES, encode, people
 
 from propcal import Correction, PMCBoost
-from propcal.data.files.file_source import open_file
+from propcal.data.file_source import open_file
 from propcal.scoring.files import score_files
 
 RESULTS = Path(__file__).parent / "results"

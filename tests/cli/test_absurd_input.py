@@ -174,7 +174,7 @@ def test_a_table_of_very_many_columns(tmp_path, n):
         with pytest.raises(FileFormatError, match=r"has 100,002 columns; at most 32,768 are read"):
             Atoms.from_files(path, **NAMED)
     else:
-        from propcal.data.files.csv_parquet_excel import CsvFile
+        from propcal.data.csv_parquet_excel import CsvFile
 
         assert CsvFile(path).names == names
 

@@ -36,7 +36,7 @@ def read(path):
 @pytest.mark.parametrize("source", ["past.csv", "past.csv.gz", "past.parquet"])
 @pytest.mark.parametrize("target", ["out.csv", "out.csv.gz", "out.tsv", "out.csv.zst", "out.parquet"])
 def test_apply_writes_what_the_library_computes(files, model, run, source, target, monkeypatch):
-    monkeypatch.setattr("propcal.data.files.people_files.BATCH_ROWS", 700)
+    monkeypatch.setattr("propcal.data.people_files.BATCH_ROWS", 700)
     files.to_csv("past.csv.gz", index=False)
     assert "3,000 rows" in run("apply", "model.json", source, "--score", "risk", "-o", target)
     written = read(target)
@@ -88,7 +88,7 @@ def test_groups_in_words_are_applied_to_files(files, run):
 def test_apply_tells_what_is_wrong_and_writes_nothing(
     files, model, run, monkeypatch, change, arguments, message
 ):
-    monkeypatch.setattr("propcal.data.files.people_files.BATCH_ROWS", 700)
+    monkeypatch.setattr("propcal.data.people_files.BATCH_ROWS", 700)
     files.assign(**change).to_csv("new.csv", index=False)
     error = run("apply", "model.json", "new.csv", "--score", "risk", *arguments, "-o", "out.csv", code=2)
     assert error.startswith("propcal: ")
@@ -99,7 +99,7 @@ def test_apply_tells_what_is_wrong_and_writes_nothing(
 
 
 def test_a_column_coded_in_another_way_is_told_once(files, model, run, capfd, monkeypatch):
-    monkeypatch.setattr("propcal.data.files.people_files.BATCH_ROWS", 700)
+    monkeypatch.setattr("propcal.data.people_files.BATCH_ROWS", 700)
     files.assign(gender="x").to_csv("new.csv", index=False)
     with pytest.raises(SystemExit):
         main(["apply", "model.json", "new.csv", "--score", "risk", "-o", "out.csv"])

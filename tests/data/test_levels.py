@@ -253,7 +253,7 @@ def _by_file(correction, table, path):
     import pyarrow.csv
     import pyarrow.parquet
 
-    from propcal.data.files.file_source import open_file
+    from propcal.data.file_source import open_file
     from propcal.scoring.files import score_files
 
     if path.suffix == ".csv":
@@ -318,7 +318,7 @@ LONG = [
 
 @pytest.mark.parametrize("text", LONG)
 def test_a_cell_of_a_csv_means_its_text_alone_and_beside_others(text, tmp_path):
-    from propcal.data.files.file_source import open_file
+    from propcal.data.file_source import open_file
     from propcal.scoring.files import score_files
 
     known = knowing(["x", "1", level_key(text)])

@@ -303,7 +303,7 @@ def test_files_without_rows_are_told_by_name(tmp_path, name):
 
 
 def test_large_files_are_read_a_few_columns_at_a_time_and_give_what_a_frame_gives(tmp_path, monkeypatch):
-    from propcal.data.files import file_source
+    from propcal.data import file_source
     from propcal.discovery import binned_features
 
     frame, score, y, wrong = cohort(n=9000, seed=20)

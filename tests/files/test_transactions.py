@@ -368,7 +368,7 @@ def test_a_killed_command_leaves_old_files_whole_and_nothing_that_is_taken_for_o
     assert {name: Path(name).read_text() for name in "abc"} == OLD
     left = list(Path().glob(".propcal-*.part"))
     assert len(left) == 3  # nobody could clean up; a name that begins with a dot is in no pattern
-    from propcal.data.files.file_source import find_files
+    from propcal.data.file_source import find_files
 
     assert not {*left} & {*find_files("*")}
     assert run(*AUDIT)[0] == 0

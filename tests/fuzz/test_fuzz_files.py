@@ -195,7 +195,7 @@ def read_people(path, material, rng):
 
 
 def score_file(path, model):
-    from propcal.data.files.file_source import open_people
+    from propcal.data.file_source import open_people
     from propcal.scoring.files import score_files
 
     sources = open_people([path], advice="")

@@ -208,7 +208,7 @@ def run(capfd, tmp_path, monkeypatch, correction):
 @pytest.mark.parametrize("source", ["new.csv", "new.parquet"])
 @pytest.mark.parametrize("target", ["out.csv", "out.parquet"])
 def test_files(correction, people, run, mode, source, target, monkeypatch):
-    monkeypatch.setattr("propcal.data.files.people_files.BATCH_ROWS", 30)
+    monkeypatch.setattr("propcal.data.people_files.BATCH_ROWS", 30)
     people.to_csv("new.csv", index=False)
     pq.write_table(arrow(people), "new.parquet")
     _, err = run(source, "-o", target, code=2)

@@ -85,7 +85,7 @@ def merge(
     allow_repeated
         Add files up even if two of them have the same scores, outcomes and weights.
     """
-    from propcal.data.files.file_source import find_files
+    from propcal.data.file_source import find_files
     from propcal.files.transaction import outputs
 
     paths = find_files(files)
@@ -116,8 +116,8 @@ def read_people(files: list[Path], roles: Roles, reading: Reading, *, correction
 
     All files take the same path; a small file takes a tenth of a second longer than in memory.
     """
-    from propcal.data.files.csv_parquet_excel import is_atoms_file
-    from propcal.data.files.file_source import FileSource, find_files, open_file
+    from propcal.data.csv_parquet_excel import is_atoms_file
+    from propcal.data.file_source import FileSource, find_files, open_file
     from propcal.data.source import NamedColumns
 
     groups, paths = groups_of(roles), find_files(files)
@@ -168,7 +168,7 @@ def _begins(path: Path, size: int) -> bytes:
 
 def some_names(names: list[str], most: int = 30) -> str:
     """Names of columns, unless they look like a person's values."""
-    from propcal.data.files.csv_parquet_excel import looks_like_values
+    from propcal.data.csv_parquet_excel import looks_like_values
 
     if looks_like_values(names):
         return "of its first line"

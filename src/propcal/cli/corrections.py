@@ -141,8 +141,8 @@ def _fit_rows(
     """Fit the rows of files, whose features atoms do not hold."""
     import pyarrow as pa
 
-    from propcal.data.files.file_source import FileSource
-    from propcal.data.files.people_files import LENIENT, NUMBER
+    from propcal.data.file_source import FileSource
+    from propcal.data.people_files import LENIENT, NUMBER
     from propcal.data.rows import wanted_columns
 
     how = {name: rule[name] for name in ("intersections", "missing") if name in rule}
@@ -219,7 +219,7 @@ def apply(
     """
     from propcal import Correction
     from propcal.core.grid import check_choice
-    from propcal.data.files.file_source import check_same_columns, find_files, open_people
+    from propcal.data.file_source import check_same_columns, find_files, open_people
     from propcal.data.role_columns import INVALID
     from propcal.files.table_files import writes_text
     from propcal.files.transaction import new_folders, outputs

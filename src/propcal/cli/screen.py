@@ -233,7 +233,7 @@ def terminal() -> Console | None:
 
 def check_file(path: Path | str, *reads: Reads, force: bool) -> None:
     """Refuse an output file that may not be written, or that is one of the files or patterns to be read."""
-    from propcal.data.files.file_source import find_files
+    from propcal.data.file_source import find_files
     from propcal.files.transaction import check_target
 
     single = [one for one in reads if one is None or isinstance(one, Path)]

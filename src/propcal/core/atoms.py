@@ -272,7 +272,7 @@ class Atoms:
         >>> Atoms.from_files("visits-*.parquet", **columns, resolution=2**-10)
         Atoms(1,495 atoms of 2,000 people; 14 patterns of race x gender)
         """
-        from propcal.data.files.file_source import FileSource
+        from propcal.data.file_source import FileSource
         from propcal.data.source import NamedColumns
 
         columns = NamedColumns(

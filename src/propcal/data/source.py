@@ -1,7 +1,7 @@
 """Source: rows of people with named columns, read by column or reduced to atoms; in a frame or in an engine.
 
 `NamedColumns` tells what the columns are taken for. A site is a column, or one name for everybody; each site
-has one spelling only. Files are a source as well (`propcal.data.files.file_source`).
+has one spelling only. Files are a source as well (`propcal.data.file_source`).
 """
 
 from __future__ import annotations

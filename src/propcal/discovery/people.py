@@ -20,9 +20,9 @@ from propcal.core.atoms import person_key
 from propcal.core.categories import tells_outcome
 from propcal.core.grid import BoolArray, FloatArray, IntArray, to_grid
 from propcal.core.logistic import LogisticFit, expit, fit_logistic, log_odds, spline_columns
-from propcal.data.files.file_source import are_paths, source_of
-from propcal.data.files.people_files import LENIENT, NUMBER
+from propcal.data.file_source import are_paths, source_of
 from propcal.data.frames import Columns, attribute_columns, frame_columns, numbers
+from propcal.data.people_files import LENIENT, NUMBER
 from propcal.data.role_columns import (
     Trouble,
     check_lengths,

@@ -17,7 +17,7 @@ from propcal.core.atoms import SUMS, Atoms, LeftOut, Shared
 from propcal.core.grid import MAX_PEOPLE, UNIT, FloatArray
 from propcal.core.patterns import Level, patterns_of, sort_levels
 from propcal.core.reduction import relevelled
-from propcal.data.files.csv_parquet_excel import ATOMS_FORMAT, atoms_header, check_dictionaries
+from propcal.data.csv_parquet_excel import ATOMS_FORMAT, atoms_header, check_dictionaries
 from propcal.data.levels import text_key
 from propcal.data.role_columns import LARGEST_WEIGHT
 from propcal.errors import Argument, FileFormatError, InputError, Text, refused

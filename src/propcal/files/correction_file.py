@@ -138,7 +138,7 @@ def load_correction(path: str | PathLike[str]) -> Correction:
 def _other_kind(path: str | PathLike[str], start: bytes) -> str:
     """What kind of file it is by its first bytes, if propcal recognises it; otherwise an empty text."""
     if start.startswith(b"PAR1"):
-        from propcal.data.files.csv_parquet_excel import (
+        from propcal.data.csv_parquet_excel import (
             is_atoms_file,  # imports pyarrow, which corrections do not need
         )
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from propcal.data.files.csv_parquet_excel import SAMPLE_ROWS
+from propcal.data.csv_parquet_excel import SAMPLE_ROWS
 from propcal.errors import InputError, refused
 
 TEXT = (".csv", ".tsv", ".txt")

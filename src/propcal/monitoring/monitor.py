@@ -15,8 +15,8 @@ from propcal.core.grid import from_grid, significant
 from propcal.core.groups import group_labels
 from propcal.core.patterns import PERIOD
 from propcal.core.reduction import by_key, rescored, with_parts
-from propcal.data.files.dated_people import DatedAtoms, Dating, dated_atoms
-from propcal.data.files.file_source import are_paths, source_of
+from propcal.data.dated_people import DatedAtoms, Dating, dated_atoms
+from propcal.data.file_source import are_paths, source_of
 from propcal.data.levels import warn_of_new_spellings
 from propcal.data.periods import days, span_of
 from propcal.errors import Argument, InputError, refused

@@ -145,7 +145,7 @@ class CohortFile:
 
     def _read(self) -> pd.DataFrame:
         """The columns of the experiment, checked."""
-        from propcal.data.files.people_files import LENIENT, NUMBER
+        from propcal.data.people_files import LENIENT, NUMBER
         from propcal.data.role_columns import outcome_numbers
 
         asked, file = self.asked, _opened(self.path, self.na)
@@ -309,7 +309,7 @@ def _require(
 def _opened(path: Path, na: Sequence[str] = ()) -> Any:
     """A file with a row for each person; a file of atoms is refused."""
     from propcal.core.atoms import Atoms
-    from propcal.data.files.file_source import open_file
+    from propcal.data.file_source import open_file
 
     file = open_file(path, missing=na)
     if isinstance(file, Atoms):

@@ -145,7 +145,7 @@ def mimic_cohort(
     """
     if rule not in RULES:
         raise refused("paper rule", known=list(RULES), rule=rule)
-    from propcal.data.files.duckdb_setup import connect
+    from propcal.data.duckdb_setup import connect
 
     engine, columns, repeated = connect(), {}, []
     for name, path in find_tables(folders).items():
@@ -233,8 +233,8 @@ def _loaded(engine: Any, name: str, path: Path) -> tuple[list[str], list[str]]:
 
 def _read(name: str, path: Path) -> Any:
     """The columns of a table as text, with its lines; truncated, empty or unrelated files are refused."""
-    from propcal.data.files.file_source import open_file
-    from propcal.data.files.people_files import TEXT, TextFiles
+    from propcal.data.file_source import open_file
+    from propcal.data.people_files import TEXT, TextFiles
 
     file, home = open_file(path), TABLES[name]["home"]
     if not isinstance(file, TextFiles):

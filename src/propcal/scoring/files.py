@@ -12,8 +12,8 @@ from os import PathLike
 from typing import Any, TypeVar
 
 from propcal.core.correction.correction import Correction
-from propcal.data.files.csv_parquet_excel import check_names
-from propcal.data.files.people_files import NUMBER, TEXT, PeopleFiles
+from propcal.data.csv_parquet_excel import check_names
+from propcal.data.people_files import NUMBER, TEXT, PeopleFiles
 from propcal.errors import Message, refused
 from propcal.files.table_files import table_writer, writes_text
 from propcal.files.transaction import Outputs, outputs

@@ -8,8 +8,8 @@ import polars as pl
 import pytest
 
 from propcal import Atoms
-from propcal.data.files.dated_people import Dating, dated_atoms
-from propcal.data.files.file_source import source_of
+from propcal.data.dated_people import Dating, dated_atoms
+from propcal.data.file_source import source_of
 from propcal.data.periods import Calendar
 from propcal.data.source import NamedColumns
 from propcal.errors import InputError

@@ -26,11 +26,12 @@ import pyarrow as pa
 
 from propcal.core.atoms import Atoms
 from propcal.core.grid import check_number
+from propcal.data import duckdb_setup as duck
+from propcal.data.csv_parquet_excel import CsvFile, ExcelFile, ParquetFile, atoms_header
 from propcal.data.derive import fitting_values, numeric_columns
 from propcal.data.engine_frames import atoms_of_totals, complete_rows, totals, with_events
-from propcal.data.files import duckdb_setup as duck
-from propcal.data.files.csv_parquet_excel import CsvFile, ExcelFile, ParquetFile, atoms_header
-from propcal.data.files.people_files import (
+from propcal.data.frames import Columns
+from propcal.data.people_files import (
     ANY,
     LENIENT,
     NUMBER,
@@ -40,7 +41,6 @@ from propcal.data.files.people_files import (
     PeopleFiles,
     TextFiles,
 )
-from propcal.data.frames import Columns
 from propcal.data.role_columns import MOST_COUNTED, warn_of_undeclared
 from propcal.data.source import NamedColumns, Source, frame_source
 from propcal.errors import Argument, FileFormatError, InputError, named, refused

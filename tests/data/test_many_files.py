@@ -17,8 +17,8 @@ import pytest
 from hard_rows import PLAIN, ROLES, WORDS, assert_same, hard_table
 from propcal import Atoms, Groups
 from propcal.cli import main
-from propcal.data.files import duckdb_setup as duck
-from propcal.data.files import file_source as from_files
+from propcal.data import duckdb_setup as duck
+from propcal.data import file_source as from_files
 from propcal.errors import FileFormatError, InputError
 
 CANARY = "canary-7f3a"

@@ -13,9 +13,9 @@ import pyarrow as pa
 from propcal.core.atoms import Atoms
 from propcal.core.patterns import PERIOD
 from propcal.core.reduction import by_key
+from propcal.data.duckdb_setup import fewer_threads, limited
 from propcal.data.engine_frames import atoms_of_totals, totals, with_events
-from propcal.data.files.duckdb_setup import fewer_threads, limited
-from propcal.data.files.file_source import (
+from propcal.data.file_source import (
     FileSource,
     count_file_values,
     people_relation,

@@ -28,8 +28,8 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from propcal.data.files.csv_parquet_excel import CsvFile, ParquetFile, check_dictionaries, check_names
-from propcal.data.files.duckdb_setup import connect
+from propcal.data.csv_parquet_excel import CsvFile, ParquetFile, check_dictionaries, check_names
+from propcal.data.duckdb_setup import connect
 from propcal.data.frames import TOP_CODED, is_record
 from propcal.data.levels import DECIMAL, LIMIT, spellings, text_key
 from propcal.errors import FileFormatError, InputError, quoted, refused

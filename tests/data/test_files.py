@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from propcal import Atoms
-from propcal.data.files import people_files
-from propcal.data.files.file_source import open_file
-from propcal.data.files.people_files import NUMBER, TEXT
+from propcal.data import people_files
+from propcal.data.file_source import open_file
+from propcal.data.people_files import NUMBER, TEXT
 from propcal.errors import FileFormatError, InputError
 
 CANARY = "canary-7f3a"

@@ -1,1 +1,0 @@
-"""Files of people: what they are, reading them through DuckDB, and reducing them to atoms."""

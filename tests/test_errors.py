@@ -17,7 +17,7 @@ from paths import ROOT
 from propcal import Atoms, Correction, Groups, MCBoost, PMCBoost, audit
 from propcal.cli import app
 from propcal.cli.commands_from_records import FLAGS, as_flag, told
-from propcal.core.grid import check_choice, check_number
+from propcal.core.arguments import check_choice, check_number
 from propcal.errors import (
     Argument,
     Column,

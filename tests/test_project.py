@@ -20,7 +20,6 @@ LAYERS = [
     "errors",
     "numbers",
     "interrupts",
-    "regular_file",
     "core",
     "option_records",
     "datasets",

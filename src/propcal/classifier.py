@@ -20,7 +20,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from propcal.core.choices import Table, Values
+from propcal.core.arguments import Table, Values
 from propcal.core.correction.correction import Correction
 from propcal.core.correction.explain import Explanation
 from propcal.core.correction.fit_summary import FitSummary

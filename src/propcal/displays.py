@@ -13,8 +13,8 @@ import pandas as pd
 from propcal.auditing.audit import Audit, audit
 from propcal.auditing.compare import Comparison, compare
 from propcal.auditing.loss_intervals import dc_by_bin
+from propcal.core.arguments import Axes, Table, Values
 from propcal.core.atoms import Atoms
-from propcal.core.choices import Axes, Table, Values
 from propcal.errors import InputError
 from propcal.option_records import AuditOptions, Correcting
 

@@ -17,9 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from propcal.auditing.decision import errors_found_in
 from propcal.auditing.measures import reversed_ranking, surely_not_reversed
 from propcal.auditing.sample import Sample
-from propcal.core.atoms import Atoms
-from propcal.core.bins import Binning
-from propcal.core.choices import (
+from propcal.core.arguments import (
     Intersections,
     Invalid,
     Label,
@@ -31,6 +29,8 @@ from propcal.core.choices import (
     Unseen,
     Values,
 )
+from propcal.core.atoms import Atoms
+from propcal.core.bins import Binning
 from propcal.core.correction.correction import Correction, Update
 from propcal.core.correction.fit_summary import FitSummary
 from propcal.core.criterion import Criterion, multicalibration, proportional

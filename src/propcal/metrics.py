@@ -9,6 +9,7 @@ from typing import Any, Literal, Protocol, Unpack, cast
 
 import numpy as np
 
+from propcal.core.arguments import Intersections, Missing, Table, Values, check_choice, check_number
 from propcal.core.atoms import Atoms
 from propcal.core.bins import Binning, Bins, make_bins
 from propcal.core.categories import (
@@ -22,9 +23,8 @@ from propcal.core.categories import (
     pmc_of,
     smallest_alpha_of,
 )
-from propcal.core.choices import Intersections, Missing, Table, Values
 from propcal.core.criterion import CRITERIA
-from propcal.core.grid import IntArray, check_choice, check_number
+from propcal.core.grid import IntArray
 from propcal.core.groups import Groups, definition
 from propcal.data.by_name import takes_frame
 from propcal.data.frames import columns_of_x

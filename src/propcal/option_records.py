@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypedDict, TypeVar
 
-from propcal.core.choices import Intersections, Label, Missing, WeightKind
+from propcal.core.arguments import Intersections, Label, Missing, WeightKind
 from propcal.errors import plain, refused
 from propcal.numbers import IN_SENTENCE
 

@@ -18,8 +18,8 @@ from propcal.auditing.claims import Verdict, labelled_claims
 from propcal.auditing.findings import AuditSettings, Findings, find, settings_and_names
 from propcal.auditing.loss_intervals import debiased, losses, ranges_unsure
 from propcal.auditing.pages import Pages
+from propcal.core.arguments import Axes, Table, Values
 from propcal.core.atoms import Atoms
-from propcal.core.choices import Axes, Table, Values
 from propcal.core.grid import from_grid, to_grid
 from propcal.core.reduction import rescored
 from propcal.data.by_name import takes_frame

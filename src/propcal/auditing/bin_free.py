@@ -21,11 +21,11 @@ import pandas as pd
 from propcal.auditing.profile import JudgedGroups, audited_groups
 from propcal.auditing.rate_intervals import bisected
 from propcal.auditing.sample import Sample
+from propcal.core.arguments import Intersections, Missing, Table, Values, check_number
 from propcal.core.atoms import Atoms
-from propcal.core.choices import Intersections, Missing, Table, Values
 from propcal.core.draws import Draws, draw_outcomes
 from propcal.core.fit.evidence import repeat_effect, with_effect
-from propcal.core.grid import FloatArray, IntArray, check_number
+from propcal.core.grid import FloatArray, IntArray
 from propcal.core.groups import Groups, GroupSize, definition, membership
 from propcal.core.reduction import without_clusters, without_keys
 from propcal.data.rows import rows_to_atoms

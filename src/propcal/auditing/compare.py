@@ -22,8 +22,8 @@ from propcal.auditing.score_changes import (
     claims_of,
     flag_table,
 )
+from propcal.core.arguments import Axes, Table, Values
 from propcal.core.atoms import Atoms
-from propcal.core.choices import Axes, Table, Values
 from propcal.core.grid import FloatArray, from_grid, to_grid
 from propcal.core.reduction import numbered, rescored
 from propcal.data.by_name import takes_frame

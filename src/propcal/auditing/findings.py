@@ -20,12 +20,12 @@ from propcal.auditing.measures import Estimate, checked_thresholds
 from propcal.auditing.named_errors import name_errors
 from propcal.auditing.profile import JudgedGroups, Profile, audited_groups, profiles
 from propcal.auditing.sample import FEWEST_CLUSTERS, Sample
+from propcal.core.arguments import WeightKind, check_choice, check_number
 from propcal.core.atoms import Atoms, LeftOutReport
 from propcal.core.categories import Categories, check_outcome_groups
-from propcal.core.choices import WeightKind
 from propcal.core.draws import Draws
 from propcal.core.fit.evidence import repeat_effect, with_effect
-from propcal.core.grid import UNIT, check_choice, check_number
+from propcal.core.grid import UNIT
 from propcal.core.groups import EVERYBODY
 from propcal.core.loss_bounds import LossBounds, loss_bounds
 from propcal.core.patterns import Patterns

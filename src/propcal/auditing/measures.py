@@ -11,8 +11,9 @@ import numpy as np
 from propcal.auditing.rate_intervals import CONFIDENCE
 from propcal.auditing.ratio_intervals import ratio_intervals
 from propcal.auditing.sample import FEWEST_CLUSTERS, Sample
+from propcal.core.arguments import check_number
 from propcal.core.atoms import Atoms
-from propcal.core.grid import FloatArray, check_number, to_grid
+from propcal.core.grid import FloatArray, to_grid
 
 FEWEST_EVENTS = 50  # with fewer, an AUROC far below one half may be chance
 REVERSED = 0.4

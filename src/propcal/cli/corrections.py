@@ -218,7 +218,7 @@ def apply(
         Name of the new column.
     """
     from propcal import Correction
-    from propcal.core.grid import check_choice
+    from propcal.core.arguments import check_choice
     from propcal.data.file_source import check_same_columns, find_files, open_people
     from propcal.data.role_columns import INVALID
     from propcal.files.table_files import writes_text

@@ -12,10 +12,10 @@ import typer
 
 from propcal.cli.commands_from_records import FORCE
 from propcal.cli.screen import draw, echo, say, working
+from propcal.core.arguments import refuse_special
 from propcal.errors import refused
 from propcal.files.transaction import check_target, new_folders, outputs
 from propcal.option_records import DATA, METHOD, OUTPUT
-from propcal.regular_file import refuse_special
 
 if TYPE_CHECKING:
     from propcal.paper.figure_parts import PaperFigure

@@ -17,8 +17,8 @@ from typing import Any
 
 import typer
 
+from propcal.core.arguments import refuse_special
 from propcal.errors import FileFormatError, InputError, refused
-from propcal.regular_file import refuse_special
 
 # a dotted key of n parts takes memory in proportion to n * n
 MOST_BYTES, MOST_DOTS = 1 << 16, 1_000

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from propcal.core.choices import Label, Table, WeightKind
+from propcal.core.arguments import Label, Table, WeightKind
 from propcal.core.conditions import Where
 from propcal.core.grid import MAX_PEOPLE, UNIT, FloatArray, IntArray, SumArray, from_grid, mix, run_sums
 from propcal.core.patterns import Level, Patterns

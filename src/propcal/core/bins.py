@@ -7,16 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from propcal.core.grid import (
-    UNIT,
-    FloatArray,
-    IntArray,
-    SumArray,
-    check_choice,
-    check_number,
-    from_grid,
-    to_grid,
-)
+from propcal.core.arguments import check_choice, check_number
+from propcal.core.grid import UNIT, FloatArray, IntArray, SumArray, from_grid, to_grid
 from propcal.errors import Argument, InputError, shown
 
 MOST_BINS = 10_000

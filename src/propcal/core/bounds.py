@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 
-from propcal.core.grid import check_choice, check_number
+from propcal.core.arguments import check_choice, check_number
 
 
 def dc_from_pmc(alpha: float) -> float:

@@ -1,4 +1,4 @@
-"""Exact arithmetic: scores, bin edges and shifts are integers in units of 2**-32. Also checks of parameters.
+"""Exact arithmetic: scores, bin edges and shifts are integers in units of 2**-32.
 
 On this grid every addition, comparison and sum is exact in 64-bit integers, so that a result does
 not depend on the order of the rows, on chunking or on the engine that computed it. The logistic curve is a
@@ -7,7 +7,6 @@ table on the grid, so that it is the same on every machine.
 
 from __future__ import annotations
 
-import math
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from functools import cache, cached_property
@@ -15,8 +14,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-
-from propcal.errors import Argument, InputError, Text, shown
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -107,47 +104,6 @@ def logistic_table() -> IntArray:
 def exact_fraction(value: float) -> Fraction:
     """Read a parameter as the decimal that was typed: 0.1 is exactly one tenth, not the nearest float."""
     return Fraction(repr(float(value)))
-
-
-def check_number(
-    name: str | Text,
-    value: Any,
-    *,
-    above: float | None = None,
-    at_least: float | None = None,
-    at_most: float | None = None,
-    whole: bool = False,
-) -> None:
-    """Refuse a parameter outside its range; the error states the range."""
-    kinds: tuple[type, ...] = (int, np.integer) if whole else (int, float, np.integer, np.floating)
-    limits = [
-        f"{word} {limit:g}"
-        for word, limit in (("above", above), ("at least", at_least), ("at most", at_most))
-        if limit is not None
-    ]
-    fine = isinstance(value, kinds) and not isinstance(value, (bool, np.bool_))
-    fine = fine and -math.inf < value < math.inf  # also false for NaN
-    fine = fine and (above is None or value > above) and (at_least is None or value >= at_least)
-    if not (fine and (at_most is None or value <= at_most)):
-        wanted = "a whole number" if whole else "a number"
-        if limits and not limits[0].startswith("above"):
-            wanted += " of"
-        # show only single values: anything larger could be people's data passed by mistake
-        got = shown(value) if value is None or np.isscalar(value) else f"a {type(value).__name__}"
-        raise InputError(_named(name) + f" must be {wanted} {' and '.join(limits)}; got {got}")
-
-
-def check_choice(name: str | Text, value: Any, choices: tuple[Any, ...]) -> None:
-    """Refuse a parameter that is not one of the choices; the error lists them."""
-    if not any(value is choice or (isinstance(value, str) and value == choice) for choice in choices):
-        listed = ", ".join(repr(choice) for choice in choices)
-        got = shown(value) if value is None or np.isscalar(value) else f"a {type(value).__name__}"
-        raise InputError(_named(name) + f" must be one of {listed}; got {got}")
-
-
-def _named(name: str | Text) -> Text:
-    """The name of the refused parameter as a mention; a longer text names a part of the parameter."""
-    return name if isinstance(name, Text) else Text(Argument(name))
 
 
 class WithoutCaches:

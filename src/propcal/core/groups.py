@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from propcal.core.choices import Intersections, Missing, Table, Values
+from propcal.core.arguments import Intersections, Missing, Table, Values, check_choice, check_number
 from propcal.core.conditions import Recipe, Where, make_ranges, parse
-from propcal.core.grid import BoolArray, IntArray, SumArray, check_choice, check_number
+from propcal.core.grid import BoolArray, IntArray, SumArray
 from propcal.core.patterns import BESIDE, CLUSTER, KEY, Level, Patterns, combinations_present
 from propcal.errors import Argument, InputError, plain
 

@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from propcal.core.arguments import check_choice
 from propcal.core.atoms import NOBODY, SUMS, Atoms, Counts, LeftOut, refuse_too_many
-from propcal.core.grid import FloatArray, IntArray, SumArray, check_choice, from_grid, to_grid
+from propcal.core.grid import FloatArray, IntArray, SumArray, from_grid, to_grid
 from propcal.core.patterns import (
     BESIDE,
     CLUSTER,

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from typing import Any, ParamSpec, Protocol, TypeVar, cast, overload
 
-from propcal.core.choices import Intersections, Missing, WeightKind
+from propcal.core.arguments import Intersections, Missing, WeightKind
 from propcal.core.groups import Groups
 from propcal.data.frames import is_engine_frame, is_frame
 from propcal.data.role_columns import count_values, warn_of_undeclared

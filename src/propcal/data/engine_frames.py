@@ -28,9 +28,10 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pyarrow as pa
 
+from propcal.core.arguments import check_choice
 from propcal.core.atoms import SUMS, Atoms, refuse_too_many
 from propcal.core.conditions import Ranges, Recipe, Where
-from propcal.core.grid import UNIT, check_choice
+from propcal.core.grid import UNIT
 from propcal.core.patterns import BESIDE, KEY
 from propcal.core.reduction import atoms_of_sums, refuse_fractions, sums_of_counts
 from propcal.data import derive as ex

@@ -24,8 +24,8 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
+from propcal.core.arguments import check_number, refuse_special
 from propcal.core.atoms import Atoms
-from propcal.core.grid import check_number
 from propcal.data import duckdb_setup as duck
 from propcal.data.csv_parquet_excel import CsvFile, ExcelFile, ParquetFile, atoms_header
 from propcal.data.derive import fitting_values, numeric_columns
@@ -46,7 +46,6 @@ from propcal.data.source import NamedColumns, Source, frame_source
 from propcal.errors import Argument, FileFormatError, InputError, named, refused
 from propcal.interrupts import check as check_stop
 from propcal.numbers import listed
-from propcal.regular_file import refuse_special
 
 FIRST_ROWS = 20_000
 BATCH_ROWS = 1 << 20  # reduced in memory at a time

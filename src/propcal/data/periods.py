@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from zoneinfo import ZoneInfo
 
-from propcal.core.grid import check_choice
+from propcal.core.arguments import check_choice
 from propcal.errors import Argument, InputError, quoted, refused, shown
 
 KINDS = ("day", "week", "month", "quarter", "year")

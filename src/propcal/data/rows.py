@@ -11,13 +11,14 @@ from typing import Any
 
 import numpy as np
 
+from propcal.core.arguments import check_choice, check_number
 from propcal.core.atoms import NOBODY, Atoms, LeftOut
 from propcal.core.bins import Bins
 from propcal.core.categories import Buckets
 from propcal.core.conditions import Recipe, Where
 from propcal.core.correction.definition import Definition, ScoringRows, count_unlisted, warn_of_unlisted
 from propcal.core.correction.points_table import FeaturePoints, PointsTable
-from propcal.core.grid import BoolArray, FloatArray, check_choice, check_number, from_grid
+from propcal.core.grid import BoolArray, FloatArray, from_grid
 from propcal.core.groups import Collection, Groups, membership
 from propcal.core.patterns import BESIDE, CLUSTER, Level, Patterns, combinations_present, patterns_of
 from propcal.core.reduction import atoms_of_rows

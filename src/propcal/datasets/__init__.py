@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from propcal.core.grid import FloatArray, IntArray, check_number
+from propcal.core.arguments import check_number
+from propcal.core.grid import FloatArray, IntArray
 from propcal.numbers import adding_up
 
 if TYPE_CHECKING:

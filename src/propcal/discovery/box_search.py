@@ -19,7 +19,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from propcal.core.grid import FloatArray, IntArray, check_number
+from propcal.core.arguments import check_number
+from propcal.core.grid import FloatArray, IntArray
 from propcal.discovery import box_kernels as kernels
 from propcal.discovery.binned_features import Box, Codes, Condition, FeatureTable
 from propcal.discovery.box_kernels import LEVEL, N_KINDS, N_SUMS, SLOPE, Conditions, Pairs

@@ -15,8 +15,7 @@ import pandas as pd
 from propcal import __version__
 from propcal.auditing.claims import Claim
 from propcal.auditing.pages import Printed
-from propcal.core.choices import Axes, Label, Table, Values, WeightKind
-from propcal.core.grid import check_choice
+from propcal.core.arguments import Axes, Label, Table, Values, WeightKind, check_choice
 from propcal.core.groups import Groups
 from propcal.data.by_name import takes_frame
 from propcal.discovery.box_search import Search

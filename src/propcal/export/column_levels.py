@@ -14,6 +14,7 @@ from math import prod
 
 import numpy as np
 
+from propcal.core.arguments import check_choice
 from propcal.core.conditions import (
     BY_SIZE,
     ColumnTest,
@@ -26,7 +27,7 @@ from propcal.core.conditions import (
 )
 from propcal.core.correction.correction import Correction
 from propcal.core.correction.points_table import FeaturePoints
-from propcal.core.grid import IntArray, check_choice
+from propcal.core.grid import IntArray
 from propcal.core.patterns import Level, Patterns, with_unlisted
 from propcal.data.levels import DECIMAL, TRUTHS, level_key, wanted_keys
 from propcal.errors import Argument, InputError, refused

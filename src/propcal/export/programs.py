@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from propcal import __version__
-from propcal.core.choices import Unseen
+from propcal.core.arguments import Unseen, check_choice
 from propcal.core.conditions import (
     BY_SIZE,
     ColumnTest,
@@ -34,7 +34,7 @@ from propcal.core.correction.correction import Correction
 from propcal.core.correction.maps import PatternMaps, start_reaches
 from propcal.core.correction.points_table import multiply
 from propcal.core.correction.smooth_map import knots
-from propcal.core.grid import UNIT, IntArray, check_choice
+from propcal.core.grid import UNIT, IntArray
 from propcal.data.levels import DECIMAL, TRUTHS, level_key, wanted_keys
 from propcal.data.rows import rows_to_score
 from propcal.errors import InputError, UnknownLevelWarning, UnseenError, refused

@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING
 
+from propcal.core.arguments import check_choice
 from propcal.core.correction.correction import Correction
-from propcal.core.grid import UNIT, IntArray, check_choice
+from propcal.core.grid import UNIT, IntArray
 from propcal.core.groups import pattern_name
 from propcal.core.patterns import Patterns
 from propcal.errors import Argument, Message, Text, refused

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from propcal.core.arguments import refuse_special
 from propcal.core.atoms import SUMS, Atoms, LeftOut, Shared
 from propcal.core.grid import MAX_PEOPLE, UNIT, FloatArray
 from propcal.core.patterns import Level, patterns_of, sort_levels
@@ -24,7 +25,6 @@ from propcal.errors import Argument, FileFormatError, InputError, Text, refused
 from propcal.files.correction_file import derived, recipes
 from propcal.files.strict_json import check_of, distinct, need, refuse_newer, schema_of
 from propcal.files.transaction import whole_file
-from propcal.regular_file import refuse_special
 
 ATOMS_VERSION = 1
 ROW_BYTES, ATTRIBUTE_BYTES = 128, 16  # peak memory per row, and per attribute (measured: 95 and 10)

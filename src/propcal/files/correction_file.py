@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from propcal.core.arguments import refuse_special
 from propcal.core.bins import Bins
 from propcal.core.conditions import Recipe, recipe_from_json
 from propcal.core.correction.correction import Correction
@@ -35,7 +36,6 @@ from propcal.files.strict_json import (
     refuse_newer,
     schema_of,
 )
-from propcal.regular_file import refuse_special
 
 CORRECTION = "correction"  # the name of its schema
 CORRECTION_FORMAT, CORRECTION_VERSION = "propcal-correction", 7

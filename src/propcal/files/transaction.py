@@ -21,10 +21,10 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
+from propcal.core.arguments import refuse_circular
 from propcal.errors import InputError, refused
 from propcal.interrupts import check as check_stop
 from propcal.interrupts import settling
-from propcal.regular_file import refuse_circular
 
 # errors of file systems without links (FAT, some network drives); any other error is passed on
 NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}

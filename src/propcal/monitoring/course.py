@@ -12,10 +12,10 @@ import pandas as pd
 
 from propcal.auditing.claims import NAN
 from propcal.auditing.pages import Printed
+from propcal.core.arguments import Axes, check_choice
 from propcal.core.atoms import Atoms
 from propcal.core.bins import Bins
-from propcal.core.choices import Axes
-from propcal.core.grid import BoolArray, FloatArray, check_choice
+from propcal.core.grid import BoolArray, FloatArray
 from propcal.core.groups import Group, group_labels
 from propcal.monitoring.alarms import (
     Alarm,

@@ -8,9 +8,9 @@ from datetime import date
 from os import PathLike
 from typing import Any
 
+from propcal.core.arguments import Table
 from propcal.core.atoms import Atoms
 from propcal.core.bins import explicit, make_bins
-from propcal.core.choices import Table
 from propcal.core.grid import from_grid, significant
 from propcal.core.groups import group_labels
 from propcal.core.patterns import PERIOD

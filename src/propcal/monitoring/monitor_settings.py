@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from propcal.core.grid import check_number
+from propcal.core.arguments import check_number
 from propcal.core.groups import Groups
 from propcal.data.periods import Calendar, days
 from propcal.data.source import NamedColumns

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from propcal.core.grid import check_choice, check_number
+from propcal.core.arguments import check_choice, check_number
 from propcal.datasets import N_VISITS, make_ed_visits
 from propcal.errors import refused
 from propcal.numbers import are, noun

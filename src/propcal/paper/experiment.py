@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from propcal.core.grid import check_choice, check_number
+from propcal.core.arguments import check_choice, check_number
 from propcal.data.rows import checked_rows
 from propcal.errors import InputError, refused
 from propcal.files.transaction import check_target

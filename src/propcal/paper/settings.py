@@ -132,7 +132,7 @@ GRIDS = ("table-3", "cells")
 
 def grid(groupings: Sequence[tuple[str, ...]] = GROUPINGS, name: str = GRIDS[0]) -> list[Setting]:
     """Every setting for a base model and a seed: those of Table 3, or alpha by the smallest cell."""
-    from propcal.core.grid import check_choice
+    from propcal.core.arguments import check_choice
 
     check_choice("grid", name, GRIDS)
     chosen: list[tuple[Any, ...]]
@@ -203,7 +203,7 @@ class Setup:
     age: str = "age"
 
     def __post_init__(self) -> None:
-        from propcal.core.grid import check_choice, check_number
+        from propcal.core.arguments import check_choice, check_number
 
         object.__setattr__(self, "readings", tuple(self.readings))
         check_number("kept_apart", self.kept_apart, at_least=0, at_most=0.9)

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from propcal.core.grid import FloatArray, check_number
+from propcal.core.arguments import check_number
+from propcal.core.grid import FloatArray
 from propcal.paper.figure_parts import COLUMN, PaperFigure, entry, new_figure
 from propcal.paper.settings import toml_file
 from propcal.render.figure import COLORS, SMALL, tidy

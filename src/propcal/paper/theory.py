@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from propcal.core import bounds
-from propcal.core.grid import check_number
+from propcal.core.arguments import check_number
 from propcal.paper import figure_parts as parts
 from propcal.paper.figure_parts import COLUMN, DC_COLOR, MC_COLOR, PAGE, PMC_COLOR, PaperFigure
 from propcal.paper.settings import toml_file

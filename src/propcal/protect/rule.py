@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from propcal.auditing.headcount import ScoreValues
-from propcal.core.grid import BoolArray, FloatArray, check_number, mix
+from propcal.core.arguments import check_number
+from propcal.core.grid import BoolArray, FloatArray, mix
 from propcal.errors import refused
 from propcal.numbers import SMALLEST_P, About, Limit, known
 

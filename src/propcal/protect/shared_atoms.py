@@ -20,9 +20,10 @@ from typing import Any
 
 import numpy as np
 
+from propcal.core.arguments import check_number
 from propcal.core.atoms import FEWEST, Atoms, Shared
 from propcal.core.bins import uniform
-from propcal.core.grid import UNIT, FloatArray, IntArray, check_number, from_grid, significant
+from propcal.core.grid import UNIT, FloatArray, IntArray, from_grid, significant
 from propcal.core.loss_bounds import BLOCK, FEW, SCORE_BITS
 from propcal.core.patterns import BESIDE, CLUSTER, KEY, OTHER, PERIOD, SHARE, SITE
 from propcal.core.reduction import (

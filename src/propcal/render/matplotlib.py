@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from propcal.auditing.names import CHANCE, LEFT_OUT, NOT_ENOUGH, TOO_HIGH, TOO_LOW, UNTESTED
-from propcal.core.choices import Axes
+from propcal.core.arguments import Axes
 from propcal.documents.charts import FEW_KEY, INTERVAL_KEY, Axis, Chart, Forest, Mark, Plot, row_axis
 from propcal.numbers import IN_TEXT, known
 from propcal.render.figure import (

@@ -14,7 +14,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from propcal.core.grid import FloatArray, check_choice, check_number
+from propcal.core.arguments import check_choice, check_number
+from propcal.core.grid import FloatArray
 from propcal.data.frames import frame_columns, require
 from propcal.data.role_columns import INVALID
 from propcal.errors import InputError, named, refused

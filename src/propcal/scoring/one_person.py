@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from propcal.core.choices import Invalid, Unseen
+from propcal.core.arguments import Invalid, Unseen
 from propcal.core.conditions import ColumnTest, Condition, Not
 from propcal.core.correction.definition import count_unlisted, unlisted_messages
 from propcal.core.correction.smooth_map import knots

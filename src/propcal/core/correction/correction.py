@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from propcal.core.choices import Axes, Unseen
+from propcal.core.arguments import Axes, Unseen, check_choice
 from propcal.core.correction.points_table import NAME as POINTS
 from propcal.core.correction.scoring import Scoring
 from propcal.core.correction.smooth_map import NAME as START
-from propcal.core.grid import UNIT, FloatArray, IntArray, check_choice, from_grid
+from propcal.core.grid import UNIT, FloatArray, IntArray, from_grid
 from propcal.core.groups import pattern_name
 from propcal.errors import plain
 

@@ -12,21 +12,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, Unpack
 
 import numpy as np
 
+from propcal.core.arguments import Unseen, check_choice, check_number
 from propcal.core.bins import Bins
-from propcal.core.choices import Unseen
 from propcal.core.conditions import Recipe
 from propcal.core.correction.maps import MOST_STEPS, PatternMaps, refuse_work, steps_by_pattern
 from propcal.core.correction.points_table import FeaturePoints, PointsTable
 from propcal.core.correction.smooth_map import SmoothStart
-from propcal.core.grid import (
-    FloatArray,
-    IntArray,
-    SumArray,
-    WithoutCaches,
-    check_choice,
-    check_number,
-    from_grid,
-)
+from propcal.core.grid import FloatArray, IntArray, SumArray, WithoutCaches, from_grid
 from propcal.core.groups import Group, membership
 from propcal.core.patterns import BESIDE, OTHER, TRUTHS, Level, Patterns, as_listed, patterns_of, sort_levels
 from propcal.errors import Argument, InputError, Message, UnknownLevelWarning, UnseenError

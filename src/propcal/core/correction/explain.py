@@ -9,20 +9,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from propcal.core.arguments import Axes, check_choice, check_number
 from propcal.core.bins import Bins
-from propcal.core.choices import Axes
 from propcal.core.correction.points_table import PER_UNIT, PointsTable, multiply
 from propcal.core.correction.smooth_map import SmoothStart, whole_parts
-from propcal.core.grid import (
-    UNIT,
-    BoolArray,
-    FloatArray,
-    IntArray,
-    check_choice,
-    check_number,
-    from_grid,
-    to_grid,
-)
+from propcal.core.grid import UNIT, BoolArray, FloatArray, IntArray, from_grid, to_grid
 from propcal.core.groups import Group, Labels, group_labels, membership
 from propcal.core.patterns import Patterns, as_listed
 from propcal.errors import InputError

@@ -6,7 +6,7 @@ import warnings
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypedDict, TypeVar, Unpack, overload
 
-from propcal.core.choices import Invalid, Table, Unseen, Values
+from propcal.core.arguments import Invalid, Table, Unseen, Values
 from propcal.core.correction.definition import Definition
 from propcal.core.correction.explain import Explanation, explained
 from propcal.core.grid import FloatArray

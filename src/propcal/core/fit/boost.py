@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from propcal.core.arguments import Missing, Unseen, check_choice, check_number
 from propcal.core.atoms import Atoms, LeftOutReport
 from propcal.core.bins import Binning, Bins, make_bins
 from propcal.core.categories import category_min_share, check_outcome_groups, outcome_alike
-from propcal.core.choices import Missing, Unseen
 from propcal.core.compiled import say_if_compiling
 from propcal.core.correction.correction import Correction
 from propcal.core.correction.fit_summary import FitSummary
@@ -21,7 +21,7 @@ from propcal.core.fit import sweep as kernel
 from propcal.core.fit.evidence import FoundErrors, repeat_effect, repeat_note, with_effect
 from propcal.core.fit.smooth_fit import Learned, learn_start
 from propcal.core.fit.sweep import BoostingState, UpdateRule, standard_errors
-from propcal.core.grid import UNIT, IntArray, check_choice, check_number, from_grid, to_grid
+from propcal.core.grid import UNIT, IntArray, from_grid, to_grid
 from propcal.core.groups import EVERYBODY, Collection, Group, Groups, definition, membership
 from propcal.core.patterns import CLUSTER, Patterns
 from propcal.core.reduction import fewer_attributes, with_attributes, without_clusters

@@ -1,0 +1,97 @@
+"""What arguments accept: words, so that a type checker notices a misspelt one, people's data, numbers, files.
+
+Pipes, devices and circular links are refused where a file is expected: reading them may never end.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+from errno import ELOOP
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from propcal.errors import Argument, InputError, Text, refused, shown
+from propcal.extras import Later
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes as MatplotlibAxes
+    from numpy.typing import ArrayLike
+
+np: Any = Later("numpy")
+Values: TypeAlias = "ArrayLike"  # a value for each person: a list, an array, a Series of any library
+Table: TypeAlias = object  # a data frame that narwhals knows, a Series, an array: checked when it is read
+Axes: TypeAlias = "MatplotlibAxes"
+Label = str | float | None  # a value of an outcome or an attribute
+Missing = Literal["level", "exclude", "error"]
+Intersections = (
+    Literal["all", "marginal"] | int | list[list[str]] | list[tuple[str, ...]] | tuple[Sequence[str], ...]
+)
+WeightKind = Literal["auto", "frequency", "survey"]
+Unseen = Literal["replay", "keep", "error"]
+Invalid = Literal["error", "null", "keep"]
+Order = Literal["cyclic", "random", "worst"]
+Resample = Literal["bootstrap"]
+Start = Literal["smooth", "identity"]
+
+
+def check_number(
+    name: str | Text,
+    value: Any,
+    *,
+    above: float | None = None,
+    at_least: float | None = None,
+    at_most: float | None = None,
+    whole: bool = False,
+) -> None:
+    """Refuse a parameter outside its range; the error states the range."""
+    kinds: tuple[type, ...] = (int, np.integer) if whole else (int, float, np.integer, np.floating)
+    limits = [
+        f"{word} {limit:g}"
+        for word, limit in (("above", above), ("at least", at_least), ("at most", at_most))
+        if limit is not None
+    ]
+    fine = isinstance(value, kinds) and not isinstance(value, (bool, np.bool_))
+    fine = fine and -math.inf < value < math.inf  # also false for NaN
+    fine = fine and (above is None or value > above) and (at_least is None or value >= at_least)
+    if not (fine and (at_most is None or value <= at_most)):
+        wanted = "a whole number" if whole else "a number"
+        if limits and not limits[0].startswith("above"):
+            wanted += " of"
+        # show only single values: anything larger could be people's data passed by mistake
+        got = shown(value) if value is None or np.isscalar(value) else f"a {type(value).__name__}"
+        raise InputError(_named(name) + f" must be {wanted} {' and '.join(limits)}; got {got}")
+
+
+def check_choice(name: str | Text, value: Any, choices: tuple[Any, ...]) -> None:
+    """Refuse a parameter that is not one of the choices; the error lists them."""
+    if not any(value is choice or (isinstance(value, str) and value == choice) for choice in choices):
+        listed = ", ".join(repr(choice) for choice in choices)
+        got = shown(value) if value is None or np.isscalar(value) else f"a {type(value).__name__}"
+        raise InputError(_named(name) + f" must be one of {listed}; got {got}")
+
+
+def _named(name: str | Text) -> Text:
+    """The name of the refused parameter as a mention; a longer text names a part of the parameter."""
+    return name if isinstance(name, Text) else Text(Argument(name))
+
+
+def refuse_special(path: str | PathLike[str]) -> None:
+    """Refuse anything but a regular file; a path that does not exist is left to whoever opens it."""
+    refuse_circular(path)
+    found = Path(path)
+    if found.is_dir():
+        raise InputError(f"{path} is a folder", next_step="Name a file in it")
+    if found.exists() and not found.is_file():
+        raise refused("pipe", path=path)
+
+
+def refuse_circular(path: str | PathLike[str]) -> None:
+    """Refuse a symbolic link that leads back to itself."""
+    try:
+        os.stat(path)
+    except OSError as error:
+        if error.errno == ELOOP:
+            raise refused("circular link", path=path) from None

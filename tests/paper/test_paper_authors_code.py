@@ -1,6 +1,8 @@
 """The set-up authors-code: every difference from the printed algorithm, on cases computed by hand."""
 
 import math
+from collections import Counter
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -9,8 +11,9 @@ from sklearn.linear_model import LogisticRegression
 
 from propcal.data.rows import checked_rows
 from propcal.metrics import CategoryRule
-from propcal.paper.authors_code import fit_frozen, neighbours_dc
+from propcal.paper.authors_code import fit_frozen, neighbours_dc, single_and_full
 from propcal.paper.base_models import Features
+from propcal.paper.cohort_files import visits_of
 from propcal.paper.experiment import Experiment
 from propcal.paper.settings import ADMISSIONS, MC, PMC, SETUPS, Setting, Setup, setup_of
 from propcal.paper.trial_store import Store
@@ -89,6 +92,23 @@ def test_dc_compares_each_full_intersection_with_the_next():
     assert neighbours_dc(table, 0.01, depth=1) == pytest.approx(math.log(2))
     assert neighbours_dc(table, 0.3, depth=1) == pytest.approx(math.log(0.4 / 0.3))
     assert math.isnan(neighbours_dc(table, 0.1, depth=2))  # there is no intersection of two
+
+
+def test_groups_are_single_attributes_and_the_intersection_of_all(tmp_path):
+    """Two sites, two sexes, two payers: six groups of one attribute and eight of three, none of two."""
+    people = pd.DataFrame(list(product("ab", "fm", "xy")) * 50, columns=["site", "sex", "payer"])
+    rows = checked_rows(np.full(400, 0.5), np.arange(400) % 2, people)
+    chosen = single_and_full(["site", "sex", "payer"])
+    groups = CategoryRule(alpha=0.1, gamma=0.05, intersections=chosen).table(rows).collection.groups
+    assert Counter(len(group.conditions) for group in groups) == {1: 6, 3: 8}
+
+
+def test_the_age_is_that_of_the_anchor_year_if_the_file_has_it(tmp_path):
+    visits_of(None, 200).frame.assign(anchor_age=1.0).to_parquet(tmp_path / "visits.parquet")
+    for setup, name in (("printed", "age"), ("authors-code", "anchor_age")):
+        cohort = visits_of(tmp_path / "visits.parquet", None, age=setup_of(setup).age)
+        assert {"age", "anchor_age"} & {*cohort.columns.numbers} == {name}
+    assert "age" in visits_of(None, 200, age="anchor_age").columns.numbers
 
 
 def test_codes_are_one_feature_for_each_column_and_words_are_counted():

@@ -87,3 +87,28 @@ def test_one_command_goes_from_the_files_to_the_pages_and_goes_on_after_a_stop(t
     ages = Evidence.from_store(out / "paper-authors-code.sqlite").columns
     assert "anchor_age" in ages["features"][0]
     assert ages["person"] == "subject_id"
+    page = (out / "reproduction.md").read_text()
+    assert "in visits (MIMIC 2.x, rule: clean), admitted, authors-code |" in page
+    assert "--setup printed --split patient" in page  # in the command that repeats it
+    other = write_mimic(tmp_path / "other", random_tables(seed=6), "2.x")
+    with pytest.raises(SystemExit):
+        main(["paper", "all", "--mimic-iv", str(other), "--mimic-iv-ed", str(other), "-o", str(out)])
+    assert "has other visits than the files of MIMIC give. Name another folder" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        (["--models", "LX"], "there is no 'LX'"),
+        (["--split", "persons"], "split must be one of 'visit', 'patient'"),
+        (["--mimic-iv", "nowhere"], "propcal: nowhere does not exist"),
+    ],
+)
+def test_one_command_refuses_wrong_use_before_any_work(tmp_path, capsys, wrong, words):
+    folder, out = write_mimic(tmp_path / "mimic", random_tables(seed=5), "2.x"), tmp_path / "out"
+    command = ["paper", "all", "--mimic-iv", str(folder), "--mimic-iv-ed", str(folder), "-o", str(out)]
+    with pytest.raises(SystemExit) as ended:
+        main([*command, *wrong])
+    assert ended.value.code == 2
+    assert words in capsys.readouterr().err
+    assert not out.exists()

@@ -77,6 +77,9 @@ def test_table_4_is_shown_by_each_of_the_three_rules(tmp_path):
     assert "of at least 13 of the 25,000 visits of a test set" in page  # 0.1 x 0.05 / 10 of 25,000
     assert "the size in the paper's definitions, is 250." in page
     assert "are judged by three rules; 0 verdicts depend on the rule" in page
+    assert "**DC loss** compares all pairs of groups" in page
+    other = Evidence(evidence.stored, evidence.curves, {**evidence.about, "setup": "authors-code"})
+    assert "**DC loss** compares all pairs" not in Reproduction(other).markdown()
 
 
 def test_a_table_for_latex_has_as_many_cells_as_columns_and_no_bare_signs(made):
@@ -272,6 +275,9 @@ def test_table_1_is_that_of_the_generated_visits_if_they_are_the_same(tmp_path):
     assert ["Table 1 is not shown" in page for page in pages] == [False, True, True]
     assert "are in proportion to the paper's Table 1" in pages[0]  # 2,000 visits
     assert not any("are those of the paper's Table 1" in page for page in pages)
+    assert "the AUROC of LR and RF and the number of words in complaints were fitted" in pages[0]
+    weak = Evidence(evidence.stored, evidence.curves, about | {"surrogate": "weak", "fingerprint": "another"})
+    assert "were fitted" not in Reproduction(weak).markdown()
     result = CliRunner().invoke(app, ["paper", "tables", str(tmp_path / "a.sqlite")])
     assert "Table 1 is not shown" not in result.output
     result = CliRunner().invoke(

@@ -16,6 +16,7 @@ from propcal.cli import paper_results
 from propcal.cli.commands_from_records import Only, Without
 from propcal.cli.screen import echo, say, terminal, working
 from propcal.cli.texts import names
+from propcal.core.grid import check_choice
 from propcal.errors import refused
 from propcal.extras import how_to_install
 from propcal.files.transaction import new_folders
@@ -123,8 +124,9 @@ def all_(
     """From the files of MIMIC to the tables, figures and pages.
 
     Makes the cohort by both rules, runs the experiment in every set-up, and
-    writes a page for each, with all tables and figures beside it. The same
-    command goes on after a stop; finished parts are not repeated.
+    writes a page for each, with all tables and figures beside it, and one
+    page with all verdicts side by side. The same command goes on after a
+    stop; finished parts are not repeated.
 
     For example:
 
@@ -139,14 +141,21 @@ def all_(
     output
         Folder for everything.
     """
+    from propcal.paper.base_models import check_models
+    from propcal.paper.experiment import SPLITS
+    from propcal.paper.figure_parts import new_figure
     from propcal.paper.mimic_cohort import RULES
 
-    folders = list(dict.fromkeys([mimic_iv_ed, mimic_iv]))
+    check_choice("split", trials.split, tuple(SPLITS))  # first of all: the trials take time
+    check_models(trials.models.split(","))
+    new_figure(1, 1)
+    if output.exists() and not output.is_dir():
+        raise refused("paper output", folder=output)
+    folders, stores = list(dict.fromkeys([mimic_iv_ed, mimic_iv])), dict[Path, Path]()
     with new_folders(output):
         for rule in RULES:
             visits = output / f"cohort-{rule}.parquet"
-            if not visits.exists():
-                paper_results.cohort(folders, visits, rule, force=False)
+            paper_results.cohort_once(folders, visits, rule)
             for setup in SETUPS:
                 store = output / f"{rule}-{setup}.sqlite"
                 page = store.with_suffix("") / "reproduction.md"
@@ -154,6 +163,11 @@ def all_(
                 replace(trials, setup=setup).run(store, visits)
                 beside = page.parent / "images", page.parent / "tables"
                 paper_results.reproduction(store, page, *beside, visits, None, "", force=True)
+                stores[store] = visits
+        echo("\nAll of them side by side")
+        first, *others = stores
+        page, beside = output / "reproduction.md", (output / "images", output / "tables")
+        paper_results.reproduction(first, page, *beside, stores[first], others, "", force=True)
 
 
 def experiment(

@@ -28,6 +28,9 @@ from propcal.paper.trials import SPLIT, Plan, Row, Unit, run_unit, split_rows
 if TYPE_CHECKING:
     import pandas as pd
 
+# Whether all visits of a patient are in the same part: the column of the patient in a cohort from MIMIC.
+SPLITS = {"visit": None, "patient": "subject_id"}
+
 
 @dataclass(frozen=True)
 class Experiment:
@@ -70,7 +73,7 @@ class Experiment:
     split: str = "visit"
 
     def __post_init__(self) -> None:
-        check_choice("split", self.split, ("visit", "patient"))
+        check_choice("split", self.split, tuple(SPLITS))
         if self.split == "patient" and self.cohort is None:
             raise refused("paper no patients")
         check_number("trials", self.trials, at_least=1, whole=True)
@@ -84,8 +87,8 @@ class Experiment:
         """The source of the rows."""
         if isinstance(self.cohort, CohortFile):
             return self.cohort
-        person = {"visit": None, "patient": "subject_id"}[self.split]
-        how: dict[str, Any] = {"surrogate": self.surrogate, "age": setup_of(self.setup).age, "person": person}
+        how: dict[str, Any] = {"surrogate": self.surrogate, "age": setup_of(self.setup).age}
+        how["person"] = SPLITS[self.split]
         return visits_of(self.cohort, self.rows, **how)
 
     @cached_property

@@ -93,6 +93,7 @@ def command_of(evidence: Evidence, store: str) -> str:
         options += [("--na", code) for code in about.get("na", [])]
     options += [("--trials", str(evidence.n_seeds)), ("--setup", evidence.setup.name)]
     options += [("--surrogate", about.get("surrogate", "weak") if evidence.generated else "")]
+    options += [("--split", "patient" if evidence.of_admissions and columns["person"] else "")]
     options += [("--rows", str(rows) if isinstance(rows, int) and rows != N_VISITS else "")]
     options += [("--models", ",".join(evidence.models) if evidence.models != MODELS else "")]
     said = [word for option in options if option[1] or option[0] in ("--features", "--na") for word in option]

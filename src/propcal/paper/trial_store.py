@@ -315,8 +315,9 @@ class Evidence:
 
     @property
     def name(self) -> str:
-        """The run in a few words: the simulated visits or the outcome, and the set-up."""
-        what = f"{self.about.get('surrogate', 'weak')} visits" if self.generated else self.outcome
+        """The run in a few words: the simulated visits, or the file and the outcome; and the set-up."""
+        of_file = f"{self.cohort.removeprefix('a file of ')}, {self.outcome}"
+        what = f"{self.about.get('surrogate', 'weak')} visits" if self.generated else of_file
         return f"{what}, {self.setup.name}"
 
     @property

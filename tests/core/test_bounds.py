@@ -58,6 +58,13 @@ def test_no_predictor_of_a_hundred_thousand_breaks_a_bound():
         assert privacy(risk) <= bounds.privacy_from_pmc(pmc, score) + 1e-9, (risk, score)
         assert dc <= bounds.dc_from_mc(mc, score) + 1e-9, (risk, score)
         assert mc <= bounds.mc_from_dc(dc, overall) + 1e-9, (risk, score)
+        lowest = risk.min()  # MC small enough for PMC, and PMC small enough for MC
+        assert pmc <= mc / lowest + 1e-9, (risk, score)
+        assert bounds.mc_alpha_for_pmc(mc / lowest, lowest) == pytest.approx(mc)
+        assert mc <= pmc == bounds.pmc_alpha_for_mc(pmc), (risk, score)
+        best, share = rng.random(n), rng.dirichlet(np.ones(n))  # groups are the level sets of another model
+        excess = share @ ((risk - score) ** 2 - (risk - best) ** 2)
+        assert excess <= bounds.generalization_gap(pmc) + 1e-9, (risk, score)
 
 
 @pytest.mark.slow

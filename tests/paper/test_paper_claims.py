@@ -285,6 +285,19 @@ def test_fits_that_stopped_at_their_limit_are_left_out_of_table_5_and_counted(tm
     assert numbers.endswith("; 32 pairs of fits left out, as one stopped at its limit")  # 2 models, 16 each
 
 
+def test_fits_that_stopped_are_left_out_of_the_updates_of_the_best_alpha(tmp_path, published):
+    def values(seed, model, setting):
+        stopped = {"converged": 0, "n_updates": 10**6}
+        return like_the_paper(seed, model, setting) | (stopped if setting.method == MC and seed == 1 else {})
+
+    name = "4.0x fewer updates to the lowest PMC loss"
+    found = judged(whole_store(tmp_path / "a.sqlite", values), name)[name]
+    whole = judged(published, name)[name]
+    assert found.verdict == whole.verdict == "agrees"
+    assert found.numbers.split("; ")[0] == whole.numbers
+    assert found.numbers.endswith("; 96 fits left out that stopped at the limit")  # 3 models, 32 each
+
+
 def test_verdicts_of_other_runs_stand_beside(published, tmp_path):
     about = {"cohort": "generated", "rows": 1000, "surrogate": "strong"}
     other = Evidence.from_store(whole_store(tmp_path / "b.sqlite", unlike_the_paper, about=about))

@@ -23,7 +23,7 @@ from propcal.paper.results import (
     wins,
 )
 from propcal.paper.settings import BASE, GROUPINGS, MC, MC_FOR_PMC, OURS, PMC, Setting
-from propcal.paper.trial_store import Evidence
+from propcal.paper.trial_store import Evidence, Store
 
 tests.__test__ = False
 TWO, THREE = GROUPINGS
@@ -81,13 +81,15 @@ def test_updates_and_time_are_means_of_runs_that_aim_at_the_same_pmc(tmp_path):
         trial(1, "LR", at(PMC, 0.01), n_updates=90, fit_seconds=1.0),
         trial(2, "LR", at(PMC, 0.01), n_updates=110, fit_seconds=1.0),
         trial(3, "LR", at(PMC, 0.01), n_updates=9999),  # nothing to compare with
+        trial(4, "LR", at(MC_FOR_PMC, 0.01), n_updates=10**5, converged=0),  # stopped at its limit
+        trial(4, "LR", at(PMC, 0.01), n_updates=8888),
         trial(1, "LR", at(MC, 0.01), n_updates=7777),  # MCBoost at alpha aims at something else
     )
     (row,) = updates_and_time(evidence).to_dict("records")
     assert (row["model"], row["alpha"], row["n_seeds"]) == ("LR", 0.01, 2)
     assert (row["mc_updates"], row["pmc_updates"], row["updates_ratio"]) == (400, 100, 4)
     assert (row["mc_seconds"], row["pmc_seconds"], row["seconds_ratio"]) == (2, 1, 2)
-    assert (row["mc_sweeps"], row["pmc_sweeps"], row["stopped"]) == (40, 1, 0)
+    assert (row["mc_sweeps"], row["pmc_sweeps"], row["stopped"]) == (40, 1, 1)
     assert (row["published_mc_sweeps"], row["published_pmc_seconds"]) == (631, 202)  # iterations
     assert row["published_sweeps_ratio"] == pytest.approx(631 / 153)
     drawn = convergence(evidence.trials).set_index("method")
@@ -141,6 +143,11 @@ def test_the_best_alpha_is_that_of_the_lowest_median_and_of_fewest_updates_if_eq
     )
     (row,) = best_alphas(evidence).query("metric == 'pmc_loss'").to_dict("records")
     assert (row["alpha"], row["median"], row["n_updates"]) == (0.1, 0.1, 50)
+    stopped = trial(2, "RF", at(MC, 0.1), pmc_loss=0.1, n_updates=10**5, converged=0)
+    Store(tmp_path / "a.sqlite").add([stopped])
+    both = best_alphas(Evidence.from_store(tmp_path / "a.sqlite"))
+    (row,) = both.query("metric == 'pmc_loss'").to_dict("records")
+    assert row["n_updates"] == 50  # that of the fit that ended
     drawn = over_alpha(evidence.trials, "pmc_loss").set_index("alpha")["pmc_loss"]
     assert drawn.to_dict() == {a: v for a, (v, _) in values.items()}
 

@@ -332,11 +332,13 @@ def cost_of_best(
     In set-ups that say so, a published ratio is the mean relative excess of updates.
     """
     excess = case.evidence.setup.excess and costs == ["updates"] and published is not None
+    n = int(sum((case.cube.of_method("converged", method) == 0).sum() for method in (MC, PMC)))
     flags, parts = [], []
     for metric in metrics:
         best = {method: case.cube.best(metric, method)[1] for method in (MC, PMC)}
         for there in best.values():
             require(there[metric], f"{metric} is not available for every base model and grouping")
+            require(there["n_updates"], "every fit at some best alpha stopped at its limit")
         if still := [method for method, there in best.items() if not there["n_updates"].mean() > 0]:
             return None, f"{' and '.join(still)} at its best without any update"
         for cost in costs:
@@ -349,7 +351,8 @@ def cost_of_best(
             flags.append(ratio > 1 and (published is None or about(ratio, published)))
             means = f"({a.mean():,.3g} and {b.mean():,.3g})"
             parts.append(f"{cost} for {METRICS[metric]} {ratio:.2f}{name} {means}")
-    return all(flags), f"{more} / {less}: {', '.join(parts)}"
+    stopped = f"; {plural(n, 'fit')} left out that stopped at the limit" if n else ""
+    return all(flags), f"{more} / {less}: {', '.join(parts)}{stopped}"
 
 
 def guarantee(case: Case, *, method: str, column: str) -> Answer:

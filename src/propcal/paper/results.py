@@ -125,10 +125,11 @@ def best_alphas(evidence: Evidence) -> pd.DataFrame:
 
 
 def equivalent(trials: pd.DataFrame) -> pd.DataFrame:
-    """The trials that aim at the same PMC and have been run with both methods."""
+    """The trials that aim at the same PMC, of both methods, of which neither stopped at its limit."""
     chosen = trials[trials["method"].isin((MC_FOR_PMC, PMC)) & trials["alpha"].isin(EQUIVALENT_ALPHAS)]
     keys = ["seed", "model", "groups", "alpha", "gamma", "rho"]
-    return chosen[chosen.groupby(keys)["method"].transform("nunique") == 2]
+    pairs = chosen[chosen["converged"] == 1]
+    return pairs[pairs.groupby(keys)["method"].transform("nunique") == 2]
 
 
 def mean_costs(cube: TrialCube) -> dict[str, FloatArray]:

@@ -69,16 +69,18 @@ class TrialCube:
     def best(self, metric: str, method: str) -> tuple[IntArray, dict[str, FloatArray]]:
         """The alpha of the best median for each base model and grouping, and the medians there.
 
-        Among equals it is the largest alpha, which needs the fewest updates.
+        Among equals it is the largest alpha, which needs the fewest updates. Updates and seconds are those of
+        fits that did not stop at their limit.
         """
         found = self.by_alpha(metric, method)
         sign = -1 if metric in HIGHER_IS_BETTER else 1
         worst_if_missing = np.where(np.isnan(found), np.inf, sign * found)
         place = found.shape[-1] - 1 - np.argmin(worst_if_missing[..., ::-1], axis=-1)
-        return place, {
-            name: np.take_along_axis(self.by_alpha(name, method), place[..., None], axis=-1)[..., 0]
-            for name in (metric, "n_updates", "fit_seconds")
-        }
+        ended, there = self.of_method("converged", method) == 1, {metric: found}
+        for name in ("n_updates", "fit_seconds"):
+            there[name] = median(np.where(ended, self.of_method(name, method), np.nan), axis=(0, 4, 5))
+        where = place[..., None]
+        return place, {name: np.take_along_axis(v, where, axis=-1)[..., 0] for name, v in there.items()}
 
 
 def median(values: FloatArray, axis: Any = None) -> Any:

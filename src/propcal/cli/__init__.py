@@ -22,7 +22,7 @@ from propcal.cli.commands_from_records import Commands, add_command, as_flag
 from propcal.cli.corrections import apply, export, fit, show
 from propcal.cli.demo import demo
 from propcal.cli.monitor import monitor
-from propcal.cli.screen import listen, logged, say
+from propcal.cli.screen import listen, logged, say, voice
 from propcal.errors import PropcalError, TooManyUnseenError, plain
 from propcal.files.transaction import forget_written, written
 
@@ -220,7 +220,9 @@ def _so_far() -> str:
 
 
 def _interrupted() -> str:
-    """Whether an interrupted command wrote its files."""
+    """Whether an interrupted command wrote its files, or what it says itself."""
+    if voice.interrupted:
+        return f"interrupted; {voice.interrupted}"
     files = ", ".join(map(str, written()))
     if files:
         return f"interrupted after all files were written: {files}"

@@ -200,21 +200,6 @@ def cohort(
     _say(["", "The file holds personal data: keep it where MIMIC's licence lets you keep MIMIC."], [output])
 
 
-def cohort_once(mimic: list[Path], output: Path, rule: str) -> None:
-    """Make the cohort; a file that is there already must have the same visits."""
-    from propcal.paper.mimic_cohort import mimic_cohort
-
-    if not output.exists():
-        cohort(mimic, output, rule, force=False)
-        return
-    from pyarrow.parquet import read_table
-
-    with working("Reading...") as update:
-        same = mimic_cohort(*mimic, rule=rule, say=update).table.equals(read_table(output))
-    if not same:
-        raise refused("paper other cohort", path=output)
-
-
 def tables(
     store: TrialsFile,
     output: Path | None = OUTPUT.option("--output -o FOLDER"),

@@ -14,13 +14,12 @@ import typer
 
 from propcal.cli import paper_results
 from propcal.cli.commands_from_records import Only, Without
-from propcal.cli.screen import echo, say, terminal, working
+from propcal.cli.screen import echo, say, terminal, voice, working
 from propcal.cli.texts import names
-from propcal.core.grid import check_choice
+from propcal.core.arguments import check_choice
 from propcal.errors import refused
 from propcal.extras import how_to_install
 from propcal.files.transaction import new_folders
-from propcal.interrupts import Stopped
 from propcal.numbers import plural
 from propcal.option_records import DATA, GROUPS, METHOD, OUTPUT, Roles
 from propcal.paper.settings import GRIDS, MODELS, N_SEEDS, SETUPS, SURROGATES
@@ -141,10 +140,12 @@ def all_(
     output
         Folder for everything.
     """
+    from pyarrow.parquet import read_table
+
     from propcal.paper.base_models import check_models
     from propcal.paper.experiment import SPLITS
     from propcal.paper.figure_parts import new_figure
-    from propcal.paper.mimic_cohort import RULES
+    from propcal.paper.mimic_cohort import RULES, mimic_cohort
 
     check_choice("split", trials.split, tuple(SPLITS))  # first of all: the trials take time
     check_models(trials.models.split(","))
@@ -152,22 +153,29 @@ def all_(
     if output.exists() and not output.is_dir():
         raise refused("paper output", folder=output)
     folders, stores = list(dict.fromkeys([mimic_iv_ed, mimic_iv])), dict[Path, Path]()
+    voice.interrupted = "what is finished stays, and the same command goes on"
     with new_folders(output):
         for rule in RULES:
             visits = output / f"cohort-{rule}.parquet"
-            paper_results.cohort_once(folders, visits, rule)
+            if not visits.exists():
+                paper_results.cohort(folders, visits, rule, force=False)
+            elif not mimic_cohort(*folders, rule=rule).table.equals(read_table(visits)):
+                raise refused("paper other cohort", path=visits)
             for setup in SETUPS:
                 store = output / f"{rule}-{setup}.sqlite"
-                page = store.with_suffix("") / "reproduction.md"
                 echo(f"\nCohort by the rule {rule}, set-up {setup}")
                 replace(trials, setup=setup).run(store, visits)
-                beside = page.parent / "images", page.parent / "tables"
-                paper_results.reproduction(store, page, *beside, visits, None, "", force=True)
+                _page(store.with_suffix(""), store, visits)
                 stores[store] = visits
         echo("\nAll of them side by side")
         first, *others = stores
-        page, beside = output / "reproduction.md", (output / "images", output / "tables")
-        paper_results.reproduction(first, page, *beside, stores[first], others, "", force=True)
+        _page(output, first, stores[first], others)
+
+
+def _page(folder: Path, store: Path, visits: Path, others: list[Path] | None = None) -> None:
+    """The page of a store with everything beside it, and the verdicts of other stores."""
+    page, beside = folder / "reproduction.md", (folder / "images", folder / "tables")
+    paper_results.reproduction(store, page, *beside, visits, others, "", force=True)
 
 
 def experiment(
@@ -247,11 +255,13 @@ def run_trials(experiment: Experiment, jobs: int | None) -> None:
     for note in experiment.notes():
         say(f"propcal: note: {note}", err=True)
     began, n_units, trials = perf_counter(), 0, total - left
+    there = f"trials are in {experiment.path}, and the same command goes on"
     with working("Running trials...") as status:
 
         def told(unit: Unit) -> None:
             nonlocal n_units, trials
             n_units, trials = n_units + 1, trials + len(unit.settings)
+            voice.interrupted = f"{trials:,} {there}"
             minutes = (perf_counter() - began) / n_units * (len(units) - n_units) / 60
             done = f"{trials:,} of {total:,} trials are done, about {minutes:.0f} min left"
             line = f"{unit.model}, shuffle {unit.seed + 1}: {done}"
@@ -260,12 +270,8 @@ def run_trials(experiment: Experiment, jobs: int | None) -> None:
             else:
                 say(line, err=True)
 
-        try:
-            experiment.run(jobs=jobs, told=told)
-        except (KeyboardInterrupt, Stopped) as stop:
-            stored = f"{len(experiment.store.done()):,} trials are in {experiment.path}"
-            say(f"propcal: interrupted; {stored}, and the same command goes on", err=True)
-            raise SystemExit(stop.code if isinstance(stop, Stopped) else 130) from None
+        voice.interrupted = f"{trials:,} {there}"
+        experiment.run(jobs=jobs, told=told)
 
 
 def _begin(experiment: Experiment, left: int) -> str:

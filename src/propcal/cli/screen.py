@@ -45,6 +45,7 @@ class Voice:
     quiet: bool = False
     as_json: bool = False
     command: str = ""
+    interrupted: str = ""  # what to say if it is interrupted, in place of which files it wrote
 
     @property
     def may_draw(self) -> bool:
@@ -88,7 +89,7 @@ def record(level: str, message: str, **more: object) -> None:
 
 def listen(arguments: Sequence[str], commands: Sequence[str]) -> list[str]:
     """Set how this command talks, and return its arguments without ``--quiet`` and ``--log``."""
-    voice.quiet = voice.as_json = False
+    voice.quiet, voice.as_json, voice.interrupted = False, False, ""
     voice.command = next((word for word in arguments if word in commands), "")
     rest: list[str] = []
     words = iter(arguments)

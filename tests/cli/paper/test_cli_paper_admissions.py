@@ -78,7 +78,8 @@ def test_an_interrupted_command_says_how_to_go_on(tmp_path, capsys, monkeypatch)
     monkeypatch.setattr(Experiment, "run", interrupted)
     path = tmp_path / "x.sqlite"
     assert command("--rows", "1000", "--models", "LR", "-o", str(path)) == 130
-    assert f"0 trials are in {path}, and the same command goes on" in capsys.readouterr().err
+    said = f"propcal: interrupted; 0 trials are in {path}, and the same command goes on"
+    assert capsys.readouterr().err.splitlines()[-1] == said  # and no line about files
 
 
 def test_the_help_names_the_options(capsys):

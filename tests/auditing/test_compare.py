@@ -113,7 +113,7 @@ def test_groups_that_a_score_is_further_off_for_are_named_everywhere(harmed):
     told = harmed.sentences("after")
     assert told[0].startswith("“after” is further off than “before” overall (observed ")
     assert told[0].endswith(
-        f" 2 subgroups tested: women (O/E {women.ratio_before:.2f} before, {women.ratio_after:.2f} after)."
+        f" 2 subgroups compared: women (O/E {women.ratio_before:.2f} before, {women.ratio_after:.2f} after)."
     )
     assert harmed.worse_groups("after")[1].startswith("women (O/E ")
     for shown in (repr(harmed), harmed._repr_html_()):

@@ -148,14 +148,14 @@ def told_changes(same, n):
 def test_changes_that_are_too_small_to_matter_are_told_apart_from_chance():
     assert told_changes(4, 4) == (
         "Mean predictions of “new” differ from those of “old” by no more than 3 %, overall and in each "
-        "subgroup tested."
+        "subgroup compared."
     )
     nowhere = (
         "“new” is not shown to be closer to the observed rate than “old”, or further off, overall or in any "
     )
-    assert told_changes(0, 4) == f"{nowhere}subgroup tested: it could be chance."
+    assert told_changes(0, 4) == f"{nowhere}subgroup compared: it could be chance."
     assert told_changes(3, 4) == (
-        f"{nowhere}subgroup tested: for 3 of these 4, predictions change by no more than 3 %, and for the "
+        f"{nowhere}subgroup compared: for 3 of these 4, predictions change by no more than 3 %, and for the "
         "others it could be chance."
     )
 

@@ -35,7 +35,7 @@ def fit_lines(model: Any, people: Atoms, names: Identity, suppress: int) -> Iter
     every = [*kept, *(size.group for size in small)]
     labels = group_labels(every, model.fit_summary_.patterns, names.labels, everyone=names.everyone)
     called = dict(zip(every, labels))
-    of = f"{len(every)} groups" if len(every) > 1 else "one group"
+    of = f"{len(every):,} groups" if len(every) > 1 else "one group"
     n = people.n_people
     who = names.count(n) if not 0 < n < suppress else f"fewer than {suppress} {names.unit}"
     read = len(model.correction_.groups)
@@ -51,11 +51,11 @@ def fit_lines(model: Any, people: Atoms, names: Identity, suppress: int) -> Iter
         less = f"less than {100 * model.gamma:g} % of the {names.unit} (gamma),"
         have = "has no cells of its own" if len(small) == 1 else "have no cells of their own"
         curve = f"; the smooth curve corrects those of at least {FEWEST_OF_A_TERM} {names.unit}"
-        yield f"{len(small)} of the groups, with {less} {have}{curve if model.fit_summary_.smooth else ''}:"
+        yield f"{len(small):,} of the groups, with {less} {have}{curve if model.fit_summary_.smooth else ''}:"
         for size in small[:MOST_LISTED]:
             yield f"  {called[size.group]}: {_people(size.people, suppress, names)}"
         if len(small) > MOST_LISTED:
-            yield f"  ... and {len(small) - MOST_LISTED} more"
+            yield f"  ... and {len(small) - MOST_LISTED:,} more"
 
 
 def _people(count: int, fewest: int, names: Identity) -> str:

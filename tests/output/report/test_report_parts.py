@@ -59,7 +59,7 @@ def test_what_a_correction_changed_adds_up(people):
     both = compare({"old": before, "new": after}, people.y, sensitive_features=features, n_draws=100)
     told = effect_sentences(both, "new")
     assert " is closer to the observed rate than “old” " in told[0]
-    assert " 2 of 8 subgroups tested: " in told[0]
+    assert " 2 of 8 subgroups compared: " in told[0]
     assert "E (O/E " in told[1]
     assert told[1].startswith("It is further off ")
     assert any(one.startswith("E (O/E ") for one in both.worse_groups("new"))

@@ -1,4 +1,4 @@
-"""Sentences that an example prints are broken where the page ends; tables stay as they are."""
+"""Printed sentences are broken where the page ends, and commands between words; tables stay as they are."""
 
 import re
 from html import unescape
@@ -8,6 +8,10 @@ LINES = re.compile(f"(?:{LINE})+")
 GALLERY = re.compile(
     r'(<div class="sphx-glr-script-out[^>]*><div class="highlight"><pre)(><span></span>)(.*?)(?=</pre>)', re.S
 )
+COMMANDS = re.compile(
+    r'(<div class="highlight-sh[^>]*><div class="highlight"><pre>)(<span></span>)?(.*?)\n?(?=</pre>)', re.S
+)
+OPTION = re.compile(r"(?<![\w-])(--?[a-z][a-z-]*)")
 COLUMNS = re.compile(r"^ |\S  ", re.M)
 FULL = 80  # a sentence goes on in the next line if this one is so long
 
@@ -31,10 +35,21 @@ def in_gallery(match):
     return match[0] if COLUMNS.search(match[3]) else f'{match[1]} class="sentences"{match[2]}{match[3]}'
 
 
+def commands(match):
+    """Each command in a block of its own, whose further lines are indented; options stay whole."""
+    lines = match[3].split("\n")
+    if any(line.count("<span") != line.count("</span") for line in lines):
+        return match[0]
+    blocks = (OPTION.sub(r'<span class="option">\1</span>', line) or "&#8203;" for line in lines)
+    return match[1] + "".join(f'<span class="command">{block}</span>' for block in blocks)
+
+
 def rewrite(_app, _page, _template, context, _tree):
     """Change the output of one page."""
     if "body" in context:
-        context["body"] = GALLERY.sub(in_gallery, LINES.sub(in_session, context["body"]))
+        context["body"] = COMMANDS.sub(
+            commands, GALLERY.sub(in_gallery, LINES.sub(in_session, context["body"]))
+        )
 
 
 def without_last_line(_app, _page, source):

@@ -14,7 +14,7 @@ from propcal.auditing.claims import Region
 from propcal.auditing.hypothesis_tests import events_p_value, slope_test
 from propcal.auditing.loss_intervals import DEBIASED_COLUMNS
 from propcal.auditing.measures import ratio_intervals, reversed_ranking, surely_not_reversed
-from propcal.auditing.rate_intervals import accepted_range, possible_truths
+from propcal.auditing.rate_intervals import accepted_range, exact_interval, possible_truths
 from propcal.auditing.sample import Sample
 from propcal.core.fit.evidence import repeat_effect
 from propcal.core.fit.log_odds_cells import Basis, _triangles, count_cells
@@ -175,3 +175,18 @@ def test_a_ranking_is_reversed_below_an_area_of_four_tenths(events, others, know
     # in ranges that are far apart, pairs with equal scores count as ranked wrongly
     right = high_one * (zero - high_zero)
     assert surely_not_reversed(atoms) == (right > 0.4 * one * zero)
+
+
+def test_one_event_of_ten_has_the_exact_limits_of_a_binomial_count():
+    """At the lower limit p, one event or more has a probability of 2.5 %: 1 - (1 - p)^10."""
+    low, high = exact_interval(np.array([0.1, 0.9]), np.array([10.0, 10.0]), 0.05)
+    assert low[0] == pytest.approx(1 - 0.975**0.1)
+    assert high[1] == pytest.approx(0.975**0.1)
+
+
+def test_knots_are_the_first_scores_that_have_enough_people_below_or_at_them():
+    """Of 100 people with scores of their own, 5 % are the first five, and 27.5 % need the 28th."""
+    place = np.arange(1, 101)
+    score = expit((place - 50) / 10)  # far enough apart not to share a cell
+    cells = count_cells(rows_to_atoms(score, place % 2 == 0, None), (EVERYBODY,), 16)
+    assert (10 * Basis(cells).knots + 50).round().tolist() == [5, 28, 50, 73, 95]

@@ -204,3 +204,10 @@ def test_a_group_was_right_before_an_onset_if_its_events_vary_as_tosses_do(event
         0.2 * people,
     )
     assert _right_before(sums, np.array([True, False]), 1, 3, np.log(4)) == right
+
+
+def test_the_stake_is_shared_and_not_raised():
+    assert ep.BET_STAKES.sum() == pytest.approx(1)
+    assert ep.BET_STAKES.tolist() == ep.BET_STAKES[::-1].tolist()  # as much on either direction
+    # the first million beginnings leave (24 + 1) / (a million + 25) of it
+    assert 1 - ep.onset_stakes(10**6).sum() == pytest.approx(25 / 1_000_025)

@@ -2,8 +2,8 @@
 Several hospitals, no rows shared
 =================================
 
-Each hospital reduces its rows to counts that may be shared: every cell has at least 11 people with the
-outcome and 11 without it. The counts add up in one place. The visits are simulated; the score is too high
+Each hospital reduces its rows to counts that may be shared: every row stands for at least 11 people with
+the outcome and 11 without it. The counts add up in one place. The visits are simulated; the score is too high
 by another factor at each hospital.
 """
 

@@ -61,9 +61,7 @@ def test_a_site_in_two_files_under_two_spellings_is_refused(hospitals, run):
 
 def test_shared_atoms_say_what_was_merged(hospitals, run):
     said = run("atoms", "North.csv", *ROLES, "--site", "North", "--share", "-o", "a.atoms")
-    assert (
-        "Every cell has at least 11 rows with the outcome and 11 without it. This file may be shared." in said
-    )
+    assert "Every row of this file stands for at least 11 rows with the outcome and 11 without it, so" in said
     assert "combinations of race and gender, at 1 site" in said
     shared = Atoms.load("a.atoms")
     assert shared.positives.min() >= 11
@@ -75,7 +73,7 @@ def test_shared_atoms_say_what_was_merged(hospitals, run):
 def test_shared_atoms_of_few_different_scores_say_so(hospitals, run):
     hospitals.round({"risk": 1}).to_csv("tenths.csv", index=False)
     said = run("atoms", "tenths.csv", *ROLES, "--share", "-o", "a.atoms")
-    assert "cells with few different scores: mean scores are coarse, so that nobody can work out" in said
+    assert "rows with few different scores: mean scores are coarse, so that nobody can work out" in said
 
 
 def test_sites_cannot_travel_alone(hospitals, run):

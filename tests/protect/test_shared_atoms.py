@@ -66,7 +66,7 @@ def test_the_exact_numbers_are_within_what_the_audit_prints(frame):
     for measure, (low, high) in ((auroc, bounds.auroc), (brier, bounds.brier)):
         assert low <= measure(exact).value <= high
     text = " ".join(audit(shared, n_draws=100).notes)
-    few = "(some cells have few different scores)"
+    few = "(some shared rows have few different scores)"
     if not are_coarse(shared).any():
         assert "With exact scores, O/E ratios would differ by at most 0.2 %, AUROC would" in text
     elif bounds.ratio < 1:

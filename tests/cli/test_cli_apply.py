@@ -80,6 +80,7 @@ def test_groups_in_words_are_applied_to_files(files, run):
         ({"risk": 45.0}, (), "3,000 of 3,000 values are outside that range. If these are percentages"),
         ({"risk": None}, (), "3,000 of 3,000 values are missing"),
         ({"risk": "45%"}, (), "3,000 end with a percent sign"),
+        ({}, ("--column", ""), "--column is empty"),
         ({"corrected": 1}, (), "already has a column 'corrected'. Choose another name with --column"),
         ({}, ("--unseen", "ignore"), "--unseen must be one of 'replay', 'keep', 'error'"),
         ({"race": "other"}, ("--unseen", "error"), "that did not occur in the fitting data"),

@@ -9,6 +9,7 @@ import pytest
 
 from paths import ROOT
 from propcal import Atoms
+from propcal.cli import main
 from propcal.core.patterns import SITE
 from propcal.core.reduction import by_key
 
@@ -84,6 +85,14 @@ def test_sites_cannot_travel_alone(hospitals, run):
     assert (
         json.loads(run("audit", "a.atoms", "--format", "json", "--draws", "100"))["format"] == "propcal-audit"
     )
+
+
+def test_an_audit_says_that_there_is_no_column_of_sites(hospitals, capfd):
+    with pytest.raises(SystemExit) as end:
+        main(["audit", "North.csv", *ROLES, "--site", "North", "--draws", "100"])
+    assert end.value.code == 0
+    told = "propcal: note: --site 'North' is no column, so all rows are one site of that name\n"
+    assert capfd.readouterr().err == told
 
 
 def test_the_command_compares_sites(hospitals, run):

@@ -317,10 +317,10 @@ def test_column_names_may_be_numbers(data):
 def test_lists_and_records_are_no_attributes(data, values):
     column = np.empty(200, dtype=object)
     column[:] = values
-    with pytest.raises(InputError, match="lists or records"):
+    with pytest.raises(InputError, match="'g' holds lists or records"):
         fit(data, g={"g": column})
     if not isinstance(values[0], set):
-        with pytest.raises(InputError, match="lists or records"):
+        with pytest.raises(InputError, match="'g' holds lists or records"):
             fit(data, g=pl.DataFrame({"g": values}))
 
 

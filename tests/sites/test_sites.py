@@ -116,6 +116,13 @@ def test_two_sites_at_least(whole):
         compare_sites(Atoms.from_frame(whole, **COLUMNS, site="Everywhere"))
 
 
+@pytest.mark.parametrize("risk", [0.0, 1e-6])
+def test_sites_where_no_or_few_events_are_expected_are_not_judged(whole, risk):
+    """No variance between sites explains their counts."""
+    found = compare_sites(Atoms.from_frame(whole.assign(risk=risk), **COLUMNS, site="hospital"))
+    assert "not enough data" in found.headline
+
+
 def test_pages_json_and_text(found):
     page = found.to_html("a.html")
     assert "<b>" not in page

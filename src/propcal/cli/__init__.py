@@ -184,7 +184,7 @@ def _ended_by(error: Exception) -> tuple[int, str]:
 
 def _usage_trouble(error: Any) -> str:
     """A wrong option; an unknown one with the nearest of those that exist."""
-    told = str(error.format_message())
+    told = str(error.format_message()).replace("Value error, ", "")
     asked = re.match(r"No such command '(\w+)'", told)
     if asked and asked[1] in COMMANDS:
         return f"There is no command {asked[1]}: {COMMANDS[asked[1]]}"

@@ -95,7 +95,7 @@ def audit(
                 result = _result(
                     people, model, settings | {"within": None}, roles.score
                 )  # the condition is undecided
-            sites = _sites_of(people, travel, names, update, corrected=model is not None)
+            sites = _sites_of(people, roles.site, travel, names, update, corrected=model is not None)
         found = _search(files, roles, Search(features=discover), names) if discover else None
     note_unused_labels(names.labels, people)
     seen = cache(lambda suppress: protected(result, suppress))  # once for all that is shown alike
@@ -219,7 +219,9 @@ def _site_names(people: Atoms) -> list[str]:
     return list(by_key(people, SITE))
 
 
-def _sites_of(people: Atoms, travel: bool, names: Identity, update: Any, *, corrected: bool) -> Sites | None:
+def _sites_of(
+    people: Atoms, site: str | None, travel: bool, names: Identity, update: Any, *, corrected: bool
+) -> Sites | None:
     """The sites of an audit, compared, if there are several."""
     from propcal.sites.compare_sites import compare_sites
 
@@ -228,6 +230,11 @@ def _sites_of(people: Atoms, travel: bool, names: Identity, update: Any, *, corr
         if travel:
             there = f"there is one ({known[0]})" if known else "there are none"
             raise InputError(f"--travel needs at least two sites, and {there}", next_step="See --site")
+        if known and known == [site]:
+            say(
+                f"propcal: note: --site {site!r} is no column, so all rows are one site of that name",
+                err=True,
+            )
         return None
     update(f"Comparing {len(known)} sites...")
     called = Identity(title=names.title, score=names.score, unit=names.unit)

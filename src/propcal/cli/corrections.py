@@ -225,6 +225,8 @@ def apply(
     from propcal.files.transaction import new_folders, outputs
     from propcal.scoring.files import score_files
 
+    if not column:
+        raise InputError("--column is empty", next_step="Name the new column")
     if max_unseen is not None and not 0 <= max_unseen < 1:
         raise InputError("--max-unseen must be from 0% to less than 100%")
     check_choice("--unseen", unseen or "replay", ("replay", "keep", "error"))
@@ -341,7 +343,9 @@ def show(
 def export(
     model: Annotated[Path, typer.Argument(metavar="CORRECTION", help="Correction from propcal fit.")],
     sql: options.Export,
-    language: str = OUTPUT.option("sql|python|r|javascript", default="sql"),
+    language: Literal["sql", "python", "r", "javascript"] = OUTPUT.option(
+        "sql|python|r|javascript", default="sql"
+    ),
     output: Path | None = OUTPUT.option("--output -o FILE"),
     force: bool = FORCE,
 ) -> None:

@@ -23,7 +23,6 @@ from propcal.data.levels import (
     DATES,
     DECIMAL,
     MAX_NUMERIC_LEVELS,
-    RECORDS,
     TRUTHS,
     distinct,
     level_key,
@@ -33,7 +32,7 @@ from propcal.data.levels import (
     wanted_keys,
 )
 from propcal.data.role_columns import LARGEST_WEIGHT, Trouble, inside, sound, troubles
-from propcal.errors import Column, InputError
+from propcal.errors import Column, InputError, refused
 from propcal.extras import Later
 
 pa: Any = Later("pyarrow")
@@ -102,7 +101,7 @@ def _temporal(column: Any) -> bool:
 def attribute_values(name: str, recipe: Recipe | None, columns: Columns) -> tuple[list[Any], Any]:
     """The distinct values of an attribute, and the index of each row's value (-1 if missing)."""
     if recipe is None:
-        return _distinct(columns[name])
+        return _distinct(columns[name], name)
     if isinstance(recipe, Ranges):
         values = floats(columns[recipe.column], Column(recipe.column, f"cuts: column {recipe.column!r}"))
         codes = np.searchsorted(recipe.points, values, side="right").astype(np.int32)
@@ -111,10 +110,10 @@ def attribute_values(name: str, recipe: Recipe | None, columns: Columns) -> tupl
     return [False, True], evaluate(recipe.condition, columns, name).astype(np.int8)
 
 
-def _distinct(column: Any) -> tuple[list[Any], Any]:
+def _distinct(column: Any, name: str) -> tuple[list[Any], Any]:
     if not isinstance(column, np.ndarray) and is_record(column.type):
-        raise InputError(RECORDS, argument="sensitive_features")
-    return distinct(column)
+        raise refused("records", name=name)
+    return distinct(column, name)
 
 
 def evaluate(condition: Condition, columns: Columns, title: str) -> BoolArray:
@@ -145,7 +144,7 @@ def _test(test: ColumnTest, column: Any, name: str) -> BoolArray:
     missing = test.op == "missing"
     if not missing:
         refuse_dates(test.column, temporal=_temporal(column))
-    values, codes = _distinct(column)
+    values, codes = _distinct(column, test.column)
     keys = [level_key(value) for value in values]
     wanted = {None} if missing else wanted_keys(test)
     passes = [(key in wanted) != (test.op == "!=") and (missing or key is not None) for key in keys]

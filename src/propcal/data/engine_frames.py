@@ -38,7 +38,6 @@ from propcal.data import derive as ex
 from propcal.data.derive import fitting_values
 from propcal.data.frames import RECODE, require
 from propcal.data.levels import (
-    RECORDS,
     TRUTHS,
     distinct,
     encode,
@@ -187,7 +186,7 @@ def _level(name: str, kind: Any) -> Any:
     """The expression by which the engine groups an attribute."""
     refuse_dates(name, temporal=kind.is_temporal())
     if kind.is_nested():
-        raise InputError(RECORDS, argument="sensitive_features")
+        raise refused("records", name=name)
     value = nw.col(name)
     if kind.is_float():  # some engines separate NaN from missing and -0.0 from 0.0; Dask fails
         return nw.when(~value.is_nan()).then(nw.when(value != 0).then(value).otherwise(nw.lit(0.0)))

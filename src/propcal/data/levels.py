@@ -29,7 +29,6 @@ from propcal.extras import Later
 
 pa: Any = Later("pyarrow")
 DATES = "dates or times"
-RECORDS = "sensitive_features holds lists or records; a group is one value for each person"
 TRUTHS = ("true", "false")
 MISSING_SIGNS = set("?-–—._*#/")  # a level of nothing else may mean missing
 LIMIT = r"(<|>|<=|>=|≤|≥)\s*[0-9]+([.][0-9]*)?|[0-9]+([.][0-9]*)?\s*[+]"  # > 89, or 90+: not a number
@@ -132,8 +131,8 @@ def is_number(value: Any) -> bool:
     return isinstance(value, (int, float, Decimal, np.number)) and not isinstance(value, (bool, np.bool_))
 
 
-def distinct(values: Any) -> tuple[list[Any], Any]:
-    """The different values of a column, and for each row which it has (-1: missing).
+def distinct(values: Any, name: str = "sensitive_features") -> tuple[list[Any], Any]:
+    """The different values of a column of this name, and for each row which it has (-1: missing).
 
     `values` is a pyarrow array, or a numpy array of numbers or of Python objects.
     """
@@ -148,7 +147,7 @@ def distinct(values: Any) -> tuple[list[Any], Any]:
             index: dict[Any, int] = {text: i for i, text in enumerate(texts)} | {None: -1}
             return texts, np.fromiter(map(index.__getitem__, values), np.int32, len(values))
         if any(isinstance(value, (list, dict, set, tuple, np.ndarray)) for value in values):
-            raise InputError(RECORDS, argument="sensitive_features")
+            raise refused("records", name=name)
         places: dict[tuple[type, Any], int] = {}
         codes = [-1 if v is None else places.setdefault((type(v), v), len(places)) for v in values]
         return [value for _, value in places], np.array(codes, dtype=np.int32)

@@ -46,6 +46,7 @@ MEAN_MISSING = "Codes such as -1 or 999 beside probabilities usually mean missin
 RECODED = ". Recode them as missing (" + Argument("na", "-1", written="NaN") + ") and leave these rows out ("
 MISSING_CODES = Text(MEAN_MISSING) + RECODED + DROP + "), or find out why their score is missing"
 SCORING = Argument("invalid", "null") + " leaves their corrected score empty"
+INFINITE = "Find out where they come from; a division by zero gives such scores"
 POINTS = (
     f"Whole numbers up to {MOST_POINTS} look like points or deciles. Use the predicted risk that they were "
     "made from; if there is none, replace each by the event rate that it had in earlier data"
@@ -194,7 +195,7 @@ class ScoreTally:
         default = SCORING if scoring else None
         for count, what, step in (
             (self.counts[Trouble.SCORE_MISSING], "missing", default or missing),
-            (self.counts[Trouble.SCORE_INFINITE], "infinite", default),
+            (self.counts[Trouble.SCORE_INFINITE], "infinite", default or INFINITE),
             (self.outside, "outside that range", self.hint(scoring=scoring) or default),
         ):
             if count:

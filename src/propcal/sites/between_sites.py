@@ -132,10 +132,11 @@ class _Estimates(NamedTuple):
     def tau2(self, target: FloatArray) -> FloatArray:
         """The tau squared at which squares add up to each target, by bisection; 0 if they never do."""
         low, high = np.zeros(len(target)), np.full(len(target), 4 * float(np.var(self.estimate)) + 1e-12)
-        while np.any(grown := self.squares(high)[0] > target):
+        while np.any(grown := (self.squares(high)[0] > target) & (target > 0)):
             high[grown] *= 2
         low, high = bisected(lambda tau2: self.squares(tau2)[0] > target, low, high, STEPS)
-        return np.where(self.squares(np.zeros(len(target)))[0] > target, (low + high) / 2, 0.0)
+        never = (self.squares(np.zeros(len(target)))[0] <= target) | (target <= 0)
+        return np.where(never, 0.0, (low + high) / 2)
 
 
 def random_effects(

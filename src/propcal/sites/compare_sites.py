@@ -239,7 +239,7 @@ def people_row(sample: Sample, estimates: Mapping[str, Estimate]) -> dict[str, A
 def site_summary(table: pd.DataFrame, counts: SiteCounts, *, soft: bool) -> pd.DataFrame:
     """The summary: O/E ratios of all sites, and other measures of those that are judged."""
     rows = {}
-    if not soft and counts.observed.sum() > 0:
+    if not soft and counts.observed.sum() > 0 and counts.expected.sum() > 0:
         rows["observed_expected"] = ratio_effects(counts)
     judged = table[table["finding"] != names.NOT_ENOUGH]
     for name, scale in SCALES.items():

@@ -2,6 +2,8 @@
 
 import json
 import re
+import resource
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -291,3 +293,19 @@ def test_a_reader_that_closes_the_output_is_not_an_error_of_ours():
         process.stdout.close()
         assert process.stderr.read() == b""
     assert process.returncode == 141
+
+
+def test_what_a_full_disk_does_not_take_is_missed_without_a_buffer_too(tmp_path):
+    """PYTHONUNBUFFERED is usual in containers; the limit of the file's size is a disk that is nearly full."""
+
+    def little_space():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+
+    command = [sys.executable, "-u", "-m", "propcal", "audit", "--help-all"]
+    with (tmp_path / "out").open("w") as file:
+        done = subprocess.run(
+            command, stdout=file, stderr=subprocess.PIPE, text=True, preexec_fn=little_space
+        )
+    assert done.returncode == 2
+    assert done.stderr == "propcal: cannot write to standard output: File too large\n"

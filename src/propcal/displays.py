@@ -109,7 +109,17 @@ class _AuditDisplay(_Display):
 
 
 class CalibrationByGroupDisplay(_AuditDisplay):
-    """Share of people with the outcome against score: smooth curves with bands, and every category."""
+    """Observed rate against predicted risk: smooth curves with bands, and every cell.
+
+    Examples
+    --------
+    >>> from propcal.datasets import make_ed_visits
+    >>> visits = make_ed_visits(2000, seed=1)
+    >>> y, score, gender = visits.admitted, visits.true_risk, visits[["gender"]]
+    >>> d = CalibrationByGroupDisplay.from_predictions(y, score, sensitive_features=gender)
+    >>> d.ax_.get_ylabel()
+    'observed rate'
+    """
 
     _kind, _table = "calibration", "curves"
 
@@ -132,25 +142,65 @@ class ForestDisplay(_AuditDisplay):
 
 
 class CategoryHeatmapDisplay(_AuditDisplay):
-    """The gap of every category, a group within a range of scores."""
+    """The gap of every cell, a group within a range of scores.
+
+    Examples
+    --------
+    >>> from propcal.datasets import make_ed_visits
+    >>> visits = make_ed_visits(2000, seed=1)
+    >>> y, score, gender = visits.admitted, visits.true_risk, visits[["gender"]]
+    >>> d = CategoryHeatmapDisplay.from_predictions(y, score, sensitive_features=gender)
+    >>> [label.get_text() for label in d.ax_.get_yticklabels()]
+    ['M', 'F']
+    """
 
     _kind, _table = "heatmap", "categories"
 
 
 class DecisionCurveDisplay(_AuditDisplay):
-    """Net benefit of acting on the score, over thresholds."""
+    """Net benefit of acting on the score, over thresholds.
+
+    Examples
+    --------
+    >>> from propcal.datasets import make_ed_visits
+    >>> visits = make_ed_visits(2000, seed=1)
+    >>> y, score, gender = visits.admitted, visits.true_risk, visits[["gender"]]
+    >>> d = DecisionCurveDisplay.from_predictions(y, score, sensitive_features=gender)
+    >>> d.ax_.get_ylabel()
+    'net benefit per 100 people'
+    """
 
     _kind, _table = "decision", "net_benefit"
 
 
 class ScoreDistributionDisplay(_AuditDisplay):
-    """How the scores of each group are spread."""
+    """How the scores of each group are spread.
+
+    Examples
+    --------
+    >>> from propcal.datasets import make_ed_visits
+    >>> visits = make_ed_visits(2000, seed=1)
+    >>> y, score, gender = visits.admitted, visits.true_risk, visits[["gender"]]
+    >>> d = ScoreDistributionDisplay.from_predictions(y, score, sensitive_features=gender)
+    >>> d.ax_.get_xlabel()
+    'risk score, in steps of 0.05'
+    """
 
     _kind, _table = "distribution", "distribution"
 
 
 class DCByBinDisplay(_AuditDisplay):
-    """How far apart the outcome rates of groups are within each range of scores, and which two."""
+    """How far apart the outcome rates of groups are within each range of scores, and which two.
+
+    Examples
+    --------
+    >>> from propcal.datasets import make_ed_visits
+    >>> visits = make_ed_visits(2000, seed=1)
+    >>> y, score, gender = visits.admitted, visits.true_risk, visits[["gender"]]
+    >>> d = DCByBinDisplay.from_predictions(y, score, sensitive_features=gender)
+    >>> d.ax_.get_xlabel()
+    'observed rate, % (log scale)'
+    """
 
     _kind = "dc"
 
@@ -161,12 +211,21 @@ class DCByBinDisplay(_AuditDisplay):
 
 
 class BeforeAfterDisplay(_Display):
-    """Outcomes observed for each one expected under several scores of the same people.
+    """O/E ratios, group by group, under several scores of the same people.
 
     Attributes
     ----------
     comparison : Comparison
     ax_, figure_ : matplotlib axes and figure
+
+    Examples
+    --------
+    >>> from propcal import compare
+    >>> from propcal.datasets import make_ed_visits
+    >>> visits = make_ed_visits(2000, seed=1)
+    >>> c = compare({"half": visits.true_risk / 2, "right": visits.true_risk}, visits.admitted)
+    >>> [label.get_text() for label in BeforeAfterDisplay.from_comparison(c).ax_.get_yticklabels()]
+    ['All people']
     """
 
     _kind, _takes = "before_after", Comparison

@@ -91,7 +91,7 @@ class Boost(BaseEstimator):
         """Algorithm 1 exactly as in the paper, even if the defaults of this class change.
 
         Any argument of the constructor may be given. All others have the paper's values: alpha 0.1,
-        gamma 0.05, rho 0.1, ten uniform bins, adjustments by the full gap (eta 1), categories visited in
+        gamma 0.05, rho 0.1, ten uniform bins, adjustments by the full gap (eta 1), cells visited in
         order on all the data, no recalibration first, and no guard.
         """
         letter: dict[str, Any] = {
@@ -447,24 +447,24 @@ def _refuse_reversed(atoms: Atoms) -> None:
 
 
 class PMCBoost(Boost):
-    """Post-process risk scores for proportional multicalibration, and do no harm.
+    """Correct a risk score by proportional multicalibration.
 
     The tests of an audit decide first: if they find no miscalibration in the fitting data, the score is
-    returned unchanged, which happens to a calibrated score in at least 19 of 20 fits. Otherwise the score is
-    recalibrated with a smooth curve for everybody and for each group, as far as the data support it.
-    Algorithm 1 of the paper follows: it goes through the categories (a group within a score bin) and shifts
-    the scores of a category if the gap between its outcome rate and mean score is at least
-    ``alpha * max(rate, rho)`` and larger than chance explains, until no such category is left. Within a
+    returned unchanged, which happens to a calibrated score in about 19 of 20 fits. Otherwise the score is
+    recalibrated with a smooth curve for everybody and for each group, shrunk more in small groups.
+    Algorithm 1 of the paper follows: it goes through the cells (a group within a range of scores; the paper
+    says category) and shifts the scores of a cell if the gap between its observed and predicted rate is at
+    least ``alpha * max(rate, rho)`` and larger than chance explains, until no such cell is left. Within a
     combination of attributes, a higher score never becomes a lower one. `PMCBoost.paper` is the algorithm
     exactly as in the paper.
 
     Parameters
     ----------
     alpha : float, default=0.05
-        Tolerance: the largest gap allowed in a category, as a share of its outcome rate.
+        Tolerance: the largest gap allowed in a cell, as a share of its observed rate.
     gamma : float, default=0.05
         The smallest share of people that a group may have, unless it was named (`Groups(where=...)`, masks,
-        discovery). Smaller groups are left out and listed in `groups_`; a category is left out if its share
+        discovery). Smaller groups are left out and listed in `groups_`; a cell is left out if its share
         is below ``alpha * gamma / n_bins``.
     rho : float, default=0.1
         Floor on the outcome rate: for lower rates the largest gap allowed is ``alpha * rho``.
@@ -482,8 +482,8 @@ class PMCBoost(Boost):
     max_updates : int, default=100_000
         The most adjustments that a fit may make; reaching the limit gives a ConvergenceWarning.
     order : "cyclic", "random" or "worst", default="cyclic"
-        How a sweep visits categories: in the order of groups and bins, in a new random order each
-        sweep, or only the category that exceeds its cutoff by the largest factor.
+        How a sweep visits cells: in the order of groups and bins, in a new random order each
+        sweep, or only the cell that exceeds its cutoff by the largest factor.
     sample : None or "bootstrap", default=None
         Measure gaps on all the data, or on a new bootstrap sample in each sweep.
     missing : "level", "exclude" or "error", default="level"
@@ -502,11 +502,11 @@ class PMCBoost(Boost):
     guard : "noise", None or float, default="noise"
         How many standard errors a gap must also exceed. "noise" uses the 98th percentile of the largest
         gap that chance would produce if the score were perfect, and adjusts nothing if the tests of an audit
-        find no miscalibration. None adjusts every category that reaches its cutoff. With a guard, an
+        find no miscalibration. None adjusts every cell that reaches its cutoff. With a guard, an
         adjustment closes only the part of the gap that is not likely chance.
     monotone : bool, default=True
         Within a combination of attributes, never turn a higher score into a lower one: where adjustments
-        would do so, the corrected score is held at that of lower scores. With ``guard=None``, some categories
+        would do so, the corrected score is held at that of lower scores. With ``guard=None``, some cells
         may then remain outside their tolerance; `fit_summary_` lists them.
     allow_reversed : bool, default=False
         Fit also a score that ranks people the wrong way round: an AUROC below 0.4 whose 95 % CI excludes
@@ -518,7 +518,7 @@ class PMCBoost(Boost):
         `propcal.discover`). Groups are found in each half of the people and used if the other half confirms
         them; `discovered_` lists them. The columns make no groups by themselves.
     min_share : float, optional
-        The smallest share of all people that a category may have, in place of ``alpha * gamma / n_bins``:
+        The smallest share of all people that a cell may have, in place of ``alpha * gamma / n_bins``:
         ``alpha / n_bins`` is the size rule in the paper's definitions of the losses.
     features : list of str, optional
         Columns of `sensitive_features` to give points to: beside curve and groups, each level or range of
@@ -540,7 +540,7 @@ class PMCBoost(Boost):
         The adjustments; a smooth recalibration, if there is one, is the first.
     n_updates_, n_sweeps_ : int
     converged_ : bool
-        Whether no category exceeds its cutoff or, with a guard, exceeds it by more than chance explains
+        Whether no cell exceeds its cutoff or, with a guard, exceeds it by more than chance explains
         (with `sample`, in the last sample).
     groups_ : Collection
         The groups that were used, and those left out, with their sizes.

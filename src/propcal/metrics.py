@@ -37,7 +37,7 @@ _NONE: IntArray = np.empty(0, dtype=np.int64)  # passed as scores if the bins do
 
 @dataclass(frozen=True)
 class CategoryRule(LossRule):
-    """Which groups, bins and categories are included; `mc_loss` describes each setting."""
+    """Which groups, bins and cells are included; `mc_loss` describes each setting."""
 
     def __post_init__(self) -> None:
         for f in fields(self):
@@ -50,11 +50,11 @@ class CategoryRule(LossRule):
         return definition(self.groups, self.intersections, self.missing)
 
     def share_of(self, bins: Bins) -> float:
-        """The smallest share of people that a category may have."""
+        """The smallest share of people that a cell may have."""
         return category_min_share(self.alpha, self.gamma, bins) if self.min_share is None else self.min_share
 
     def table(self, people: Atoms | Rows, *, or_everybody: bool = False) -> Categories:
-        """Every category, with groups and bins determined from these people."""
+        """Every cell, with groups and bins determined from these people."""
         plain = isinstance(people, Rows) and people.plain and self.binning != "quantile"
         atoms = people.atoms() if isinstance(people, Rows) and not plain else people
         scores, weights = (_NONE, _NONE) if isinstance(atoms, Rows) else (atoms.score, atoms.weight)
@@ -112,7 +112,7 @@ def _of_people(of_table: Callable[[Categories, float], float]) -> Loss:
 @takes_frame
 @_of_people
 def mc_loss(table: Categories, rho: float) -> float:  # noqa: ARG001
-    """Largest absolute difference between outcome rate and mean score of any (group, bin) category.
+    """Largest absolute difference between observed and predicted rate of any cell (a group in a range).
 
     With a data frame of any kind, name its columns:
     ``mc_loss(frame, score="risk", outcome="died", groups=["sex"], weight="w")``.
@@ -126,7 +126,7 @@ def mc_loss(table: Categories, rho: float) -> float:  # noqa: ARG001
     sensitive_features : data frame, series or array with n rows, optional
         The attributes that define the groups; by default everybody is one group.
     alpha, gamma : float
-        Groups with a share of at least `gamma` are included, and within them categories with a share
+        Groups with a share of at least `gamma` are included, and within them cells with a share
         of at least alpha * gamma / n_bins of all people, unless `min_share` is given.
     rho : float
         Lower outcome rates are replaced by this value (also the lowest edge of geometric bins).
@@ -136,13 +136,13 @@ def mc_loss(table: Categories, rho: float) -> float:  # noqa: ARG001
     groups : Groups, optional
         A definition of the groups; it replaces `intersections` and `missing`.
     min_share, min_people : float and int, optional
-        The smallest share and number of people that a category may have.
+        The smallest share and number of people that a cell may have.
     sample_weight : array-like of shape (n,), optional
 
     Returns
     -------
     float
-        NaN if no category is large enough.
+        NaN if no cell is large enough.
 
     Examples
     --------
@@ -157,7 +157,7 @@ def mc_loss(table: Categories, rho: float) -> float:  # noqa: ARG001
 @takes_frame
 @_of_people
 def pmc_loss(table: Categories, rho: float) -> float:
-    """Largest calibration error of any category as a share of its outcome rate.
+    """Largest difference of any cell as a share of its observed rate.
 
     Rates below `rho` are replaced by `rho`. The parameters are those of `mc_loss`.
 
@@ -172,7 +172,7 @@ def pmc_loss(table: Categories, rho: float) -> float:
 @takes_frame
 @_of_people
 def dc_loss(table: Categories, rho: float) -> float:
-    """Largest log-ratio of two groups' outcome rates in the same bin, over all pairs of groups.
+    """Largest log-ratio of two groups' observed rates in the same range of scores, over all pairs of groups.
 
     Rates below `rho` are replaced by `rho`. The parameters are those of `mc_loss`. With a DC loss of e,
     people with similar scores have the outcome up to exp(e) times as often in one group as in another.
@@ -207,7 +207,7 @@ def smallest_alpha(
 ) -> float:
     """The smallest alpha for which a score is (alpha, lambda)-PMC or -MC on these people.
 
-    A loss depends on the alpha that decides which categories count; this does not. The score meets the
+    A loss depends on the alpha that decides which cells count; this does not. The score meets the
     definition for every larger alpha, and for none below.
 
     Parameters
@@ -216,13 +216,13 @@ def smallest_alpha(
         As for `mc_loss`.
     kind : "pmc" or "mc"
     size : "algorithm" or "definition"
-        Which categories count: those with a share of all people of at least alpha * lambda * gamma, as in
+        Which cells count: those with a share of all people of at least alpha * lambda * gamma, as in
         Algorithm 1, or those with a share of their group of at least alpha * lambda, as in the definitions.
 
     Returns
     -------
     float
-        NaN if there is no category.
+        NaN if there is no cell.
 
     Examples
     --------

@@ -58,6 +58,16 @@ class Audit(Pages):
         Measures that need no bins, with `bin_free=True`: its `sentence` and its `table`.
     cells_unsure : bool
         Whether shared atoms leave risk ranges too uncertain to show cells and losses.
+
+    Examples
+    --------
+    >>> from propcal.datasets import load_doctor_visits
+    >>> years = load_doctor_visits()
+    >>> a = audit(years, score="risk", outcome="frequent", groups=["plan"], cluster="person")
+    >>> a.verdict.conclusion
+    'miscalibrated'
+    >>> a.groups.loc[a.groups.label == "free care", "finding"].tolist()
+    ['could be chance']
     """
 
     verdict: Verdict
@@ -127,7 +137,7 @@ class Audit(Pages):
         Parameters
         ----------
         kind : {"forest", "calibration", "heatmap", "dc", "decision", "distribution"}
-            Outcomes observed for each one expected; calibration curves; the gap of every category;
+            O/E ratios; calibration curves; the gap of every cell;
             the groups furthest apart in each bin; net benefit; how the scores are spread.
         groups : list of str, optional
             Names of the groups to draw, as in `groups`; None draws all of them, or those that the score
@@ -175,7 +185,7 @@ def audit(
     sensitive_features : data frame, series or array with n rows, optional
         The attributes that define the groups; None is one group, everybody.
     alpha, gamma, rho, n_bins, binning, intersections, missing, groups, min_share
-        As for `pmc_loss`: tolerance, smallest share of a group for losses and risk ranges, floor on the
+        As for `mc_loss`: tolerance, smallest share of a group for losses and risk ranges, floor on the
         rate, bins, groups, size rule of cells.
     min_people : int, default=30
         A cell (a group within a bin) with fewer people is not judged.

@@ -89,6 +89,13 @@ class Claim:
         Of "within" and "outside": the share, such as 0.2; infinite if withheld to protect a count.
     since : str
         When the error began, if the claim is about time and the data show it.
+
+    Examples
+    --------
+    >>> from propcal import audit
+    >>> claim = audit([1, 0, 0, 0] * 100, [0.5] * 400).verdict.claims[0]
+    >>> claim.kind, claim.label, claim.direction, claim.estimate, claim.events
+    ('overall', 'All people', 'too high', 0.5, 100.0)
     """
 
     kind: Kind
@@ -190,6 +197,13 @@ class Verdict:
         What is stated: each with its test, estimate, interval and number of events.
     ranks_backwards : bool
         Whether the score ranks people the wrong way round; the first sentence then says so.
+
+    Examples
+    --------
+    >>> from propcal import audit
+    >>> verdict = audit([1, 0, 0, 0] * 100, [0.5] * 400).verdict
+    >>> verdict.conclusion, len(verdict.claims)
+    ('miscalibrated', 1)
     """
 
     conclusion: str

@@ -52,6 +52,16 @@ class Comparison(Pages):
     unchanged : tuple of str
         The scores that are the base's for everybody.
     notes : tuple of str
+
+    Examples
+    --------
+    >>> y, before = [1, 0, 0, 0] * 100, [0.5] * 400
+    >>> c = compare({"before": before, "after": [0.25] * 400}, y)
+    >>> c.audits["after"].verdict.conclusion
+    'no miscalibration found'
+    >>> print(c.sentences("after")[0])
+    “after” is closer to the observed rate than “before” overall (observed 25.0 %, predicted 50.0 % before and
+    25.0 % after; p < 0.001).
     """
 
     audits: dict[str, Audit]
@@ -110,7 +120,7 @@ class Comparison(Pages):
         ax: Axes | None = None,
         width: float = 6.4,
     ) -> Axes:
-        """Draw outcomes observed for each one expected, group by group, under every score (extra `plots`).
+        """Draw O/E ratios, group by group, under every score (extra `plots`).
 
         Parameters
         ----------

@@ -44,6 +44,14 @@ class SqlExport:
         An expression for the corrected score, for use in any query; empty for a lookup table.
     caution : str
         What to do if the expression is too long for some databases; empty if it is not.
+
+    Examples
+    --------
+    >>> from propcal import PMCBoost
+    >>> correction = PMCBoost().fit([0.5] * 400, [1, 0, 0, 0] * 100).correction_
+    >>> sql = correction.to_sql("duckdb", score="risk", table="people", form="case")
+    >>> sql.query[:20], sql.setup
+    ('SELECT p.*, CASE WHE', ())
     """
 
     dialect: str

@@ -85,6 +85,17 @@ class Course(Printed):
         Whether recalibrating would help, if that was asked.
     watched : tuple of Group
         The groups, in the order of `groups`.
+
+    Examples
+    --------
+    >>> from propcal import Monitor
+    >>> from propcal.datasets import make_ed_visits
+    >>> visits = make_ed_visits(2000, seed=1).assign(day="2025-01-15")
+    >>> monitor = Monitor(score="true_risk", outcome="admitted", time="day")
+    >>> added = monitor.add(visits)
+    >>> course = monitor.course()
+    >>> course.conclusion, course.periods.people.tolist()
+    ('no alarm', [2000])
     """
 
     conclusion: str

@@ -96,6 +96,19 @@ class Sites(Printed):
     notes : tuple of str
         What a reader must know: limits of shared atoms, protected counts.
     identity : Identity
+
+    Examples
+    --------
+    >>> from propcal import Atoms
+    >>> from propcal.datasets import make_ed_visits
+    >>> visits = make_ed_visits(4000, seed=1)
+    >>> visits["hospital"] = ["North", "South"] * 2000
+    >>> columns = {"score": "true_risk", "outcome": "admitted", "site": "hospital"}
+    >>> found = compare_sites(Atoms.from_frame(visits, **columns))
+    >>> found.conclusion
+    'no miscalibration found'
+    >>> found.sites.finding.tolist()
+    ['could be chance', 'could be chance']
     """
 
     claims: tuple[Claim, ...]

@@ -107,6 +107,15 @@ class FitSummary:
         What to call levels in sentences, by attribute.
     gains : Gains, optional
         What curve, groups and points gain in people who were left out; only with `features`.
+
+    Examples
+    --------
+    >>> from propcal import PMCBoost
+    >>> summary = PMCBoost().fit([0.5] * 400, [1, 0, 0, 0] * 100).fit_summary_
+    >>> summary.sentences()[0]
+    'Recalibrated with a smooth curve, fitted to 400 people.'
+    >>> summary.to_frame().people.tolist()
+    [400.0]
     """
 
     collection: Collection

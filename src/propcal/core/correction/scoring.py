@@ -30,6 +30,14 @@ class Scored(NamedTuple):
         Attributes whose value did not occur in the fitting data, so that none of their groups applies.
     model_id : str
         The `model_id` of the correction.
+
+    Examples
+    --------
+    >>> from propcal import PMCBoost
+    >>> correction = PMCBoost().fit([0.5] * 400, [1, 0, 0, 0] * 100).correction_
+    >>> scored = correction.score_one(0.5, detail=True)
+    >>> scored.unseen, scored.model_id == correction.model_id
+    ((), True)
     """
 
     score: float

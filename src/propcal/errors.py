@@ -179,7 +179,17 @@ class Message(Text):
 
 
 class PropcalError(ValueError):
-    """Base class of propcal's errors; its text is a structured `Message`."""
+    """Base class of propcal's errors; its text is a structured `Message`.
+
+    Examples
+    --------
+    >>> from propcal import audit
+    >>> try:
+    ...     audit([0, 1, 1], [0.2, 0.5, 98])
+    ... except PropcalError as error:
+    ...     print(error.argument, error.next_step, sep=": ")
+    score: If these are percentages, divide them by 100; if they are points, use the predicted risk
+    """
 
     def __init__(self, problem: str | Argument, **parts: Unpack[Parts]) -> None:
         # unpickling passes a whole message
@@ -212,11 +222,29 @@ class PropcalError(ValueError):
 
 
 class InputError(PropcalError):
-    """The data or an argument cannot be used; the message names it and suggests what to do."""
+    """The data or an argument cannot be used; the message names it and suggests what to do.
+
+    Examples
+    --------
+    >>> from propcal import audit
+    >>> audit([0, 1], [0.2, 0.5], n_bins=0)
+    Traceback (most recent call last):
+    propcal.errors.InputError: ...
+    """
 
 
 class UnseenError(InputError):
-    """Rows to be scored have combinations of attributes that did not occur in the fitting data."""
+    """Rows to be scored have combinations of attributes that did not occur in the fitting data.
+
+    Examples
+    --------
+    >>> from propcal import PMCBoost
+    >>> y, sex = [1, 0, 1, 0, 1, 0, 0, 0] * 50, ["F", "M"] * 200
+    >>> model = PMCBoost(unseen="error").fit([0.2] * 400, y, sensitive_features=sex)
+    >>> model.predict([0.2], sensitive_features=["X"])
+    Traceback (most recent call last):
+    propcal.errors.UnseenError: ...
+    """
 
 
 class TooManyUnseenError(UnseenError):
@@ -226,11 +254,34 @@ class TooManyUnseenError(UnseenError):
 
 
 class UnknownLevelWarning(UserWarning):
-    """Rows to be scored have values that did not occur in the fitting data."""
+    """Rows to be scored have values that did not occur in the fitting data.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from propcal import PMCBoost
+    >>> y, sex = [1, 0, 1, 0, 1, 0, 0, 0] * 50, ["F", "M"] * 200
+    >>> model = PMCBoost().fit([0.2] * 400, y, sensitive_features=sex)
+    >>> with warnings.catch_warnings(record=True) as told:
+    ...     warnings.simplefilter("always")
+    ...     score = model.predict([0.2], sensitive_features=["X"])
+    >>> told[0].category.__name__
+    'UnknownLevelWarning'
+    """
 
 
 class FileFormatError(PropcalError):
-    """A file cannot be used: it is truncated, edited, in another format or from a newer version."""
+    """A file cannot be used: it is truncated, edited, in another format or from a newer version.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from propcal import Correction
+    >>> _ = Path("other.json").write_text("{}")
+    >>> Correction.load("other.json")
+    Traceback (most recent call last):
+    propcal.errors.FileFormatError: ...
+    """
 
 
 @cache

@@ -95,7 +95,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Run a command; an error that the user can fix is one line, with exit code 2."""
     alone = arguments is None  # run as a program, not called from Python
     arguments = sys.argv[1:] if arguments is None else arguments
-    if isinstance(getattr(sys.stdout, "buffer", None), io.RawIOBase):
+    if alone and isinstance(getattr(sys.stdout, "buffer", None), io.RawIOBase):
         # PYTHONUNBUFFERED: without a buffer, Python drops what a pipe or a full disk does not take at once
         whole = io.BufferedWriter(sys.stdout.buffer)
         sys.stdout = io.TextIOWrapper(whole, sys.stdout.encoding, sys.stdout.errors)

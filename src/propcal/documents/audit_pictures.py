@@ -66,7 +66,7 @@ class PerformancePictures:
     headings: dict[str, list[str]]
     groups: list[GroupPictures]
     bars: Any  # of the distribution of everybody
-    risk_end: str  # of both axes of the calibration curves
+    risk_end: str  # of both axes of the calibration curves, in percent
 
 
 def performance_pictures(audit: Audit) -> PerformancePictures:
@@ -82,7 +82,7 @@ def performance_pictures(audit: Audit) -> PerformancePictures:
         ]
         plots[i] = replace(plot, marks=[*plot.marks, *marks.values(), *picked])
     headings = all_words("picture_columns", unit=unit)
-    return PerformancePictures(plots, headings, groups, found[0].bars, trimmed(end))
+    return PerformancePictures(plots, headings, groups, found[0].bars, f"{100 * end:g} %")
 
 
 def main_curve(audit: Audit, drawn: PerformancePictures) -> Plot:
@@ -141,6 +141,7 @@ def _group_curves(audit: Audit) -> list[GroupCurves]:
         histogram = bars.get(name, np.empty((0, len(BAR)), dtype=object))
         low, high = histogram[:, :2].astype(np.float64).T
         people = np.array([float(n) / (2 if isinstance(n, Limit) else 1) for n in histogram[:, 2]])
+        people = np.nan_to_num(people)  # no bar where the number is withheld
         density = people / max(float(people.sum()), 1e-9) / (high - low)
         thresholds = points.get(name, np.empty((0, len(POINT)))).astype(np.float64)
         curve = curves.get(name, np.empty((0, len(CURVE)))).astype(np.float64)

@@ -252,7 +252,7 @@ def methods_section(audit: Audit, notes: Sequence[str], suppress: int) -> Sectio
         for key in ("settings", "tripod")
     )
     blocks: list[Block] = [
-        Paragraphs([f"{lead(audit)} This text may be quoted."], places=At.PAGE),
+        Paragraphs(["This text may be quoted."], places=At.PAGE),
         Paragraphs(paragraphs(audit), places=At.WRITTEN),
         Items("Notes", notes, places=At.FULL),
         Items("Notes", vital, places=At.BRIEF),

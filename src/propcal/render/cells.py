@@ -46,7 +46,7 @@ def _explained(_: Style, row: Row, __: Column) -> str:
     """The errors that account for a finding, or how a group compares with the others."""
     if row.get("compared"):
         return f"O/E {row['compared']} than the error of people not named would give"
-    return f"explained by {plain(row['explained'])}" if row.get("explained") else ""
+    return f"explained by the errors of {plain(row['explained'])}" if row.get("explained") else ""
 
 
 def _if_known(text: Callable[[float], str]) -> Callable[[Style, Row, Column], str]:

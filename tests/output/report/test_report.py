@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from html import unescape
 from html.parser import HTMLParser
 from itertools import pairwise
@@ -140,6 +141,18 @@ def test_a_wrong_shape_comes_first_as_a_curve_with_observed_rates_and_the_distri
     page = a.to_html()
     assert plot.description.split(". ")[0] in page
     assert "Observed rate by predicted risk" in page
+
+
+def test_a_number_that_is_withheld_leaves_the_other_bars_of_the_distribution():
+    score = np.repeat([0.05, 0.15, 0.25, 0.35], [100, 300, 500, 100])
+    a = audit((np.arange(1000) % 4 == 0).astype(int), score)
+    assert a.distribution["people"].tolist()[1:8:2] == [100, 300, 500, 100]
+    people = a.distribution["people"].astype(object)
+    people[7] = float("nan")
+    bars = performance_pictures(replace(a, distribution=a.distribution.assign(people=people))).groups[0]
+    drawn = bars.marks["distribution"]
+    assert [*map(float, drawn.x)] == [0.05, 0.15, 0.25]
+    assert np.allclose(drawn.y, [0.2, 0.6, 1.0])
 
 
 def test_the_top_has_the_verdict_and_what_follows(found):

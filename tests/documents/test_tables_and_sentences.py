@@ -150,14 +150,21 @@ def test_changes_that_are_too_small_to_matter_are_told_apart_from_chance():
         "Mean predictions of “new” differ from those of “old” by no more than 3 %, overall and in each "
         "subgroup compared."
     )
-    nowhere = (
-        "“new” is not shown to be closer to the observed rate than “old”, or further off, overall or in any "
-    )
-    assert told_changes(0, 4) == f"{nowhere}subgroup compared: it could be chance."
+    nowhere = "“new” is not shown to be closer to observed rates than “old”, or further off, overall"
+    assert told_changes(0, 4) == f"{nowhere} or in any subgroup. All differences could be chance."
     assert told_changes(3, 4) == (
-        f"{nowhere}subgroup compared: for 3 of these 4, predictions change by no more than 3 %, and for the "
-        "others it could be chance."
+        f"{nowhere} or in any subgroup. In 3 of 4 groups compared, predictions change by no more than 3 %; "
+        "other differences could be chance."
     )
+    assert told_changes(0, 1) == f"{nowhere}. All differences could be chance."
+
+
+def test_a_correction_that_is_better_for_nobody_is_not_to_be_used():
+    def steps(better):
+        return " ".join(sentences("notes", "errors_found", [], "new", 0, better, "visits"))
+
+    assert steps(0).startswith("“new” is not shown to be better for any group: do not use it.")
+    assert steps(1).startswith("Some error remains in “new”. “Before and after” shows how much is gone.")
 
 
 def test_a_typical_gap_that_chance_explains_is_not_printed_as_zero():

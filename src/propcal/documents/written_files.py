@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from propcal.core.atoms import FEWEST_SHOWN, LeftOutReport
-from propcal.core.fit.log_odds_cells import FEWEST_OF_A_TERM
+from propcal.core.fit.log_odds_cells import FEWEST_OF_A_TERM, smooth_terms
 from propcal.core.groups import group_labels
 from propcal.core.loss_bounds import are_coarse
 from propcal.core.patterns import SITE
@@ -50,7 +50,9 @@ def fit_lines(model: Any, people: Atoms, names: Identity, suppress: int) -> Iter
     if small:
         less = f"less than {100 * model.gamma:g} % of the {names.unit} (gamma),"
         have = "has no cells of its own" if len(small) == 1 else "have no cells of their own"
-        curve = f"; the smooth curve corrects those of at least {FEWEST_OF_A_TERM} {names.unit}"
+        limited = smooth_terms(model.groups_)[1]
+        those = "the largest" if limited else f"those of at least {FEWEST_OF_A_TERM} {names.unit}"
+        curve = f"; the smooth curve corrects {those}"
         yield f"{len(small):,} of the groups, with {less} {have}{curve if model.fit_summary_.smooth else ''}:"
         for size in small[:MOST_LISTED]:
             yield f"  {called[size.group]}: {_people(size.people, suppress, names)}"

@@ -16,6 +16,8 @@ from propcal.core.grid import UNIT, from_grid, to_grid
 from propcal.core.groups import Group
 from propcal.core.logistic import expit, log_odds, spline_basis
 from propcal.data.rows import rows_to_atoms
+from propcal.documents.written_files import fit_lines
+from propcal.option_records import Identity
 from reference.correction_reader import Reader
 
 
@@ -346,6 +348,8 @@ def test_many_groups_are_cut_to_the_largest_and_it_is_said():
     model = PMCBoost().fit(score, rng.random(n) < score * 0.7, sensitive_features=frame)
     assert len(model.correction_.start.groups) <= MOST_TERMS
     assert f"uses only the {MOST_TERMS - 1} largest of" in notes(model)
+    told = " ".join(fit_lines(model, rows_to_atoms(score, score < 0.3, frame), Identity(), 11))
+    assert "have no cells of their own; the smooth curve corrects the largest:" in told
 
 
 def test_missing_values_that_make_no_group_make_no_term():

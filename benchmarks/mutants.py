@@ -45,14 +45,13 @@ MODULES = {
         "headcount",
         "hypothesis_tests",
         "rate_intervals",
-        "ratio_intervals",
         "logistic_calibration",
         "loss_intervals",
         "measures",
         "named_errors",
     ],
     "core.fit": ["additive_fit", "boost", "evidence", "log_odds_cells", "smooth_fit", "sweep"],
-    "protect": ["audits", "neighbours", "rule", "shared_atoms", "shared_corrections", "shown_counts"],
+    "protect": ["audits", "rule", "shared_atoms", "shared_corrections", "shown_counts"],
     "monitoring": ["alarms", "e_processes", "explained_alarms", "held_out", "watched_groups"],
 }
 TESTS = [

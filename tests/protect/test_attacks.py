@@ -94,8 +94,7 @@ def test_a_neighbour_is_withheld_where_moved_counts_alone_would_tell():
 def test_no_group_is_withheld_where_a_cell_or_a_smaller_group_would_do():
     """What is withheld is needed: showing any of it again would leave fewer values."""
     from propcal.auditing.headcount import Headcount
-    from propcal.protect.neighbours import WANTED, Disclosed, Net, withheld_neighbours
-    from propcal.protect.rule import Rule
+    from propcal.protect.rule import WANTED, Disclosed, Net, Rule, withheld_neighbours
     from propcal.protect.shown_counts import Sets, ShownCounts
 
     checked = 0

@@ -6,8 +6,7 @@ import pytest
 
 from propcal import Atoms
 from propcal.errors import InputError
-from propcal.protect.neighbours import Disclosed
-from propcal.protect.rule import Rule
+from propcal.protect.rule import Disclosed, Rule
 from propcal.protect.shared_atoms import _few_scores, _tells_rest
 
 

@@ -21,8 +21,7 @@ from propcal.core.reduction import joined
 from propcal.monitoring.held_out import Travel, site_change
 from propcal.numbers import RATIO_DIGITS, Limit, beside_one, printed_rate
 from propcal.protect.audits import protected_audit, protected_audits, protection_note
-from propcal.protect.neighbours import WANTED
-from propcal.protect.rule import MOVED, P_DIGITS, Rule, moved, shown_p
+from propcal.protect.rule import MOVED, P_DIGITS, WANTED, Rule, moved, shown_p
 from propcal.protect.shared_atoms import are_shared
 from propcal.protect.shown_counts import Sets, ShownCounts, printed, shown_table, sums_of_groups
 from propcal.sites.compare_sites import EVERYBODY, SCALES, Sites

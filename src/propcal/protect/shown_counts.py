@@ -19,8 +19,7 @@ from propcal.auditing.rate_intervals import NORMAL_REACH
 from propcal.core.grid import BoolArray, FloatArray, IntArray, from_grid
 from propcal.core.groups import Group
 from propcal.numbers import RATIO_DIGITS, About, Limit, beside_one, excludes_one, printed_rate
-from propcal.protect.neighbours import EVENTS, PEOPLE, Disclosed, Net, Sums, withheld_neighbours
-from propcal.protect.rule import FEWEST_MEASURED, MOVED, VARIANCE, Rule, moved, shown_p, tells_counts
+from propcal.protect import rule as rules
 
 CURVE_DIGITS, SHARE_DIGITS = 4, 3
 NEAR = 1e-9  # edges and thresholds that are the same number
@@ -43,7 +42,7 @@ def sums_of_groups(groups: Sequence[Group]) -> list[tuple[int, list[int]]]:
 
 
 @dataclass(frozen=True, eq=False)
-class ShownCounts(Disclosed):
+class ShownCounts(rules.Disclosed):
     """Sets of people as they may be shown, with their mean scores.
 
     Attributes
@@ -62,8 +61,8 @@ class ShownCounts(Disclosed):
     def of(
         cls,
         headcount: Headcount,
-        rule: Rule,
-        sums: Sums = (),
+        rule: rules.Rule,
+        sums: rules.Sums = (),
         values: Values = (),
         cheap: Sequence[Sequence[int]] = (),
     ) -> ShownCounts:
@@ -73,30 +72,32 @@ class ShownCounts(Disclosed):
         """
         count = np.rint(np.array([*headcount.people, headcount.people.sum(axis=0)]))
         small, few = rule.small(headcount.different), count[:2] < rule.fewest
-        people = count[PEOPLE] + moved(headcount.key, 0)
-        events = count[EVENTS] + moved(headcount.key, 1)
+        people = count[rules.PEOPLE] + rules.moved(headcount.key, 0)
+        events = count[rules.EVENTS] + rules.moved(headcount.key, 1)
         # a count that is shown is never below the threshold
-        events = np.where(small[EVENTS], events, np.maximum(events, rule.fewest))
+        events = np.where(small[rules.EVENTS], events, np.maximum(events, rule.fewest))
         people = np.where(small.any(axis=0), people, np.maximum(people, events + rule.fewest))
-        Net.of(sums).bound_by_totals(people, events, count)
+        rules.Net.of(sums).bound_by_totals(people, events, count)
         mostly = (small & ~few & (count[:2] > count[1::-1])).any(axis=0)  # many visits of few people
         hidden = small.all(axis=0) | mostly
-        nobody = count[PEOPLE] <= 0
+        nobody = count[rules.PEOPLE] <= 0
         people = np.where(nobody, 0.0, np.where(hidden, np.nan, people))
         events = np.where(nobody, 0.0, np.where(small.any(axis=0), np.nan, events))
         small &= ~nobody
-        disclosed = Disclosed(people, events, small, few, rule)
-        withheld = withheld_neighbours(disclosed, count, sums, cheap)
+        disclosed = rules.Disclosed(people, events, small, few, rule)
+        withheld = rules.withheld_neighbours(disclosed, count, sums, cheap)
         disclosed.people[withheld] = disclosed.events[withheld] = np.nan
         return cls.part_of(disclosed, slice(None), headcount, values)
 
     @classmethod
-    def part_of(cls, disclosed: Disclosed, sets: Any, headcount: Headcount, values: Values) -> ShownCounts:
+    def part_of(
+        cls, disclosed: rules.Disclosed, sets: Any, headcount: Headcount, values: Values
+    ) -> ShownCounts:
         """Some of the sets, whose scores may be others."""
         people, events = disclosed.people[sets], disclosed.events[sets]
         mean, variance = np.where(np.isnan(people), np.nan, headcount.score), np.zeros(len(people))
         for i, own in values:
-            if len(own.score) > 1 and tells_counts(own) and np.isfinite(people[i]):
+            if len(own.score) > 1 and rules.tells_counts(own) and np.isfinite(people[i]):
                 mean[i], variance[i] = disclosed.rule.mean_of_few(own, people[i])
         small, few = disclosed.small[:, sets], disclosed.few[:, sets]
         return cls(people, events, small, few, disclosed.rule, mean, variance, headcount)
@@ -104,7 +105,7 @@ class ShownCounts(Disclosed):
     @property
     def large(self) -> BoolArray:
         """Whose statistics are those of many people, and shown as they are."""
-        many = self.headcount.people.sum(axis=0) >= FEWEST_MEASURED
+        many = self.headcount.people.sum(axis=0) >= rules.FEWEST_MEASURED
         return np.asarray(many & ~self.small.any(axis=0))
 
     @property
@@ -128,7 +129,7 @@ class ShownCounts(Disclosed):
         if self.small[0, i]:
             return Limit(self.rule.fewest, "below") if self.few[0, i] else float("nan")
         if self.small[1, i] and self.few[1, i] and np.isfinite(self.people[i]):
-            return Limit(max(self.people[i] - MOVED - self.rule.fewest, 0.0), "above")
+            return Limit(max(self.people[i] - rules.MOVED - self.rule.fewest, 0.0), "above")
         return float("nan") if np.isnan(self.events[i]) else About(self.events[i])
 
     @cached_property
@@ -208,7 +209,7 @@ class Sets:
             own.extend(places.ravel().tolist())
         return np.concatenate([cells, above], axis=1)
 
-    def shown(self, rule: Rule) -> ShownCounts:
+    def shown(self, rule: rules.Rule) -> ShownCounts:
         """What may be shown of them."""
         return ShownCounts.of(Headcount.joined(self.headcounts), rule, self.sums, self.values, self.cheap)
 
@@ -239,7 +240,7 @@ def shown_table(
         "mean_score": [printed_rate(shown.mean[i]) for i in sets],
     }
     if "p_value" in table:
-        columns["p_value"] = [shown_p(p, many) for p, many in zip(table["p_value"], large)]
+        columns["p_value"] = [rules.shown_p(p, many) for p, many in zip(table["p_value"], large)]
     for name in (str(name).removesuffix("_low") for name in table if str(name).endswith("_low")):
         exact = [table[f"{name}{end}"].to_numpy(dtype=np.float64) for end in ENDS if f"{name}{end}" in table]
         ends: Any
@@ -301,7 +302,7 @@ def moved_ratios(
     with np.errstate(invalid="ignore", divide="ignore"):
         binomial = counts[1] / counts.sum(axis=0) / counts[0]
         value = np.where(np.isfinite(ratio), events / (people * mean), np.nan)
-        added = mean_variance / mean**2 + moves * VARIANCE * (events**-2.0 + people**-2.0)
+        added = mean_variance / mean**2 + moves * rules.VARIANCE * (events**-2.0 + people**-2.0)
         around = []
         for sign, end in zip((-1, 1), ends):
             effect = np.maximum(np.round((np.log(end / ratio) / NORMAL_REACH) ** 2 / binomial, 1), 0.1)

@@ -15,7 +15,7 @@ from random_results import drawn
 
 from first_cases import first
 from output.test_same_numbers import SIGNS
-from propcal.render.json import rounded
+from propcal.documents.data import rounded
 
 
 def number(text):

@@ -20,12 +20,11 @@ from scipy.special import chdtri
 
 from propcal.auditing import hypothesis_tests as ht
 from propcal.auditing.claims import Claim, Kind, Region, numbers_of
-from propcal.auditing.measures import observed_expected
+from propcal.auditing.measures import Limits, observed_expected, ratio_intervals
 from propcal.auditing.named_errors import NamedErrors
-from propcal.auditing.names import AS_COMPARED, CHANCE, TOO_HIGH, TOO_LOW
+from propcal.auditing.names import AS_COMPARED, CHANCE, TOO_HIGH, TOO_LOW, WRONG
 from propcal.auditing.profile import Profile
 from propcal.auditing.rate_intervals import CONFIDENCE, exact_interval, normal_quantile
-from propcal.auditing.ratio_intervals import Limits, ratio_intervals
 from propcal.auditing.sample import Sample
 from propcal.core.atoms import Atoms
 from propcal.core.fit.log_odds_cells import Basis, fine_cells
@@ -182,7 +181,7 @@ def _accounts_for(claim: Claim, direction: str) -> bool:
 def clearest_cells(categories: pd.DataFrame, n: int = 5) -> pd.DataFrame:
     """Cells with enough data: surely wrong ones first, then by their gap relative to the detectable one."""
     eligible = categories[categories["eligible"] & categories["gap"].notna()]
-    sure = eligible["finding"].isin([TOO_HIGH, TOO_LOW])
+    sure = eligible["finding"].isin(WRONG)
     gap, detectable = eligible["gap"].astype(float).abs(), eligible["detectable_gap"].astype(float)
     relative = (gap / detectable).where(detectable.notna(), gap)  # by the gap itself if chance is not known
     ranked = eligible.assign(beyond=sure, relative=relative)
@@ -254,7 +253,7 @@ def shown_within(groups: pd.DataFrame, within: float) -> tuple[bool, tuple[Claim
         return True, tuple(_within(row, within, EACH) for row in rows)
     claims = []
     for row in rows:
-        wrong, p_value = row["finding"] in (TOO_HIGH, TOO_LOW), row["p_value"]
+        wrong, p_value = row["finding"] in WRONG, row["p_value"]
         low, high = row["observed_expected_low"], row["observed_expected_high"]
         if wrong and (low > 1 + within or high < 1 - within):
             claim = _within(row, within, row["group"])

@@ -17,6 +17,7 @@ SHOWN, NOT_SHOWN = "shown to be within", "not shown to be within"  # so many per
 NOT_ENOUGH, UNTESTED = "not enough data", "not tested"
 # Findings on a group or a cell; the last one on groups that are listed without a test.
 TOO_LOW, TOO_HIGH, CHANCE, LEFT_OUT = "too low", "too high", "could be chance", "shown but not tested"
+WRONG = (TOO_HIGH, TOO_LOW)
 # The O/E ratio of a group in comparison with the others; also said of a Brier score.
 HIGHER, LOWER = "higher", "lower"
 AS_COMPARED = {TOO_LOW: HIGHER, TOO_HIGH: LOWER}

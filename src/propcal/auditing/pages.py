@@ -110,7 +110,7 @@ class Pages(Printed):
 
         `suppress=11` protects counts, as on a page; None and 0 do not.
         """
-        from propcal.render.json import json_text
+        from propcal.documents.data import json_text
 
         data = self._document(suppress or 0).data
         assert data is not None

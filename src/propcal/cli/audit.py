@@ -130,7 +130,7 @@ def _result(people: Atoms, model: Any, settings: dict[str, Any], score: str | No
 
 def _json(shown: Any, others: Mapping[str, Any], suppress: int, gates: Sequence[Decision]) -> str:
     """The JSON of the result, with other results, and what became of the gates."""
-    from propcal.render.json import json_text, rounded
+    from propcal.documents.data import json_text, rounded
 
     parts = {name: part.to_json(suppress=suppress) for name, part in others.items() if part is not None}
     more: dict[str, Any] = {name: json.loads(part) for name, part in parts.items()}

@@ -24,18 +24,7 @@ from propcal.cli.screen import (
 )
 from propcal.core import criterion
 from propcal.errors import InputError, TooManyUnseenError, refused
-from propcal.option_records import (
-    METHOD,
-    OUTPUT,
-    AuditRule,
-    Fitting,
-    Given,
-    Identity,
-    LossRule,
-    Reading,
-    Roles,
-    given,
-)
+from propcal.option_records import Given, Identity, Reading, Roles
 
 if TYPE_CHECKING:
     from propcal import Correction
@@ -51,16 +40,16 @@ def fit(
     files: Files,
     roles: Annotated[Roles, Without("site")],
     reading: Reading,
-    rule: Annotated[Given, LossRule, Only(*GROUPING)],
-    bins: Annotated[Given, LossRule, Without(*GROUPING)],
-    fitting: Fitting,
-    chance: Annotated[Given, AuditRule, Only("random_state")],
+    rule: Annotated[Given, options.LossRule, Only(*GROUPING)],
+    bins: Annotated[Given, options.LossRule, Without(*GROUPING)],
+    fitting: options.Fitting,
+    chance: Annotated[Given, options.AuditRule, Only("random_state")],
     names: Annotated[Identity, Only("unit", "labels")],
-    method: Method = METHOD.option("|".join(METHODS), AIMS, default="pmcboost"),
-    paper: bool = METHOD.flag(),
-    output: Path = OUTPUT.required("--output -o FILE"),
-    suppress: int = OUTPUT.option("N", default=PAGE_SUPPRESS, least=0),
-    share: bool = OUTPUT.flag(),
+    method: Method = options.METHOD.option("|".join(METHODS), AIMS, default="pmcboost"),
+    paper: bool = options.METHOD.flag(),
+    output: Path = options.OUTPUT.required("--output -o FILE"),
+    suppress: int = options.OUTPUT.option("N", default=PAGE_SUPPRESS, least=0),
+    share: bool = options.OUTPUT.flag(),
     force: bool = FORCE,
     config: Path | None = CONFIG,
 ) -> None:
@@ -94,7 +83,7 @@ def fit(
     from propcal.documents.written_files import fit_lines, sharing_lines
     from propcal.files.transaction import outputs
 
-    settings = given(rule, bins, fitting, chance)
+    settings = options.given(rule, bins, fitting, chance)
     if settings.get("guard") == "none":
         settings["guard"] = None
     algorithm = getattr(estimators, criterion.METHODS[METHODS[method]])
@@ -105,9 +94,9 @@ def fit(
         people = read_people(files, roles, reading)
         with working("Fitting (the first fit on a machine compiles for some seconds)..."):
             if fitting.features:
-                _fit_rows(model, files, roles, rule, reading, given(names))
+                _fit_rows(model, files, roles, rule, reading, options.given(names))
             else:
-                model.fit_atoms(people, score=roles.score, outcome=roles.outcome, **given(names))
+                model.fit_atoms(people, score=roles.score, outcome=roles.outcome, **options.given(names))
         _refuse_too_few(model)
         with outputs(force=force):
             model.correction_.save(output, share=share)
@@ -157,8 +146,8 @@ def _fit_rows(
     wanted = list(dict.fromkeys([*wanted, *(wanted_columns(groups) or ()), *model.features]))
     source = FileSource(files, na=roles.na or [], memory_limit=reading.memory_limit)
     columns = source.columns(wanted, kinds)
-    options = given(roles)
-    more |= {name: options[name] for name in COLUMNS if name in options and name != "weight_kind"}
+    typed = options.given(roles)
+    more |= {name: typed[name] for name in COLUMNS if name in typed and name != "weight_kind"}
     model.fit(pa.table(columns), **more)
 
 
@@ -179,11 +168,11 @@ def apply(
     score: str = options.DATA.required("COLUMN"),
     roles: Annotated[Roles, Only("na")] = Roles(),
     unseen: str | None = options.UNSEEN,
-    invalid: str = METHOD.option("error|null|keep", default="error"),
-    max_unseen: float | None = METHOD.option("1%"),
-    format: Literal["text", "json"] = OUTPUT.option("text|json", default="text"),
-    output: str = OUTPUT.required("--output -o FILE|FOLDER/"),
-    column: str = OUTPUT.option("NAME", default="corrected"),
+    invalid: str = options.METHOD.option("error|null|keep", default="error"),
+    max_unseen: float | None = options.METHOD.option("1%"),
+    format: Literal["text", "json"] = options.OUTPUT.option("text|json", default="text"),
+    output: str = options.OUTPUT.required("--output -o FILE|FOLDER/"),
+    column: str = options.OUTPUT.option("NAME", default="corrected"),
     force: bool = FORCE,
     config: Path | None = CONFIG,
 ) -> None:
@@ -281,7 +270,7 @@ def apply(
 
 def _counted(correction: Correction, summary: ScoringSummary, column: str, written: Sequence[Path]) -> str:
     """What was counted, as JSON; no file if it was refused."""
-    from propcal.render.json import json_text
+    from propcal.documents.data import json_text
 
     about = {"format": "propcal-apply", "version": 1, "model_id": correction.model_id}
     return json_text(about | vars(summary) | {"column": column, "written": [*map(str, written)]})
@@ -303,7 +292,7 @@ def _targets(folder: Path, paths: Sequence[Path], reads: Sequence[Path | None], 
 
 def show(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="Correction from propcal fit.")],
-    format: Literal["text", "json"] = OUTPUT.option("text|json", default="text"),
+    format: Literal["text", "json"] = options.OUTPUT.option("text|json", default="text"),
 ) -> None:
     """Print who made a correction from what, what it reads, and its largest effects.
 
@@ -320,7 +309,7 @@ def show(
     """
     from propcal import Correction
     from propcal.documents.correction import correction_document, effects
-    from propcal.render.json import json_text
+    from propcal.documents.data import json_text
     from propcal.render.text import text
 
     correction = Correction.load(model)
@@ -343,10 +332,10 @@ def show(
 def export(
     model: Annotated[Path, typer.Argument(metavar="CORRECTION", help="Correction from propcal fit.")],
     sql: options.Export,
-    language: Literal["sql", "python", "r", "javascript"] = OUTPUT.option(
+    language: Literal["sql", "python", "r", "javascript"] = options.OUTPUT.option(
         "sql|python|r|javascript", default="sql"
     ),
-    output: Path | None = OUTPUT.option("--output -o FILE"),
+    output: Path | None = options.OUTPUT.option("--output -o FILE"),
     force: bool = FORCE,
 ) -> None:
     """Write SQL, Python, R or JavaScript that corrects scores bit for bit as propcal apply does.

@@ -26,12 +26,6 @@ ATTRIBUTES = ["race", "gender"]
 SHOWN = [*ATTRIBUTES, "age", "insurance", "admitted"]
 VITAL_SIGNS = ["temperature", "heartrate", "resprate", "o2sat", "sbp", "dbp", "pain"]
 FEATURES = ["age", "acuity", *VITAL_SIGNS, "n_previous_visits", "n_previous_admissions"]
-EXPLANATION = (
-    "A cell is a group within a range of predicted risk. MC: largest gap between observed and predicted rate "
-    "of any cell. PMC: the same, as a share of the observed rate. DC: largest log-ratio of two groups' "
-    "observed rates in the same risk range. Of these and of the Brier score, lower is better; of AUROC, "
-    "higher."
-)
 COMPILES = "the first fit on a machine compiles for some seconds"
 
 
@@ -211,15 +205,16 @@ def _show(console: Console, example: Example, compared: Comparison) -> None:
 def _losses(compared: Comparison) -> Document:
     """Losses, AUROC and Brier score of each score."""
     from propcal.auditing.names import LOSSES, MEASURE_NAMES
-    from propcal.documents.blocks import Column, Document, Table
+    from propcal.documents.blocks import Column, Document
+    from propcal.documents.words import table
 
-    columns = [Column("name", "score")]
-    columns += [Column(name, MEASURE_NAMES[name].name, "decimal", 3) for name in (*LOSSES, "auroc", "brier")]
+    names = (*LOSSES, "auroc", "brier")
+    measures = [Column(name, MEASURE_NAMES[name].name, "decimal", 3) for name in names]
     rows = [
         {"name": name, **audit.losses["value"], **audit.groups.iloc[0][["auroc", "brier"]]}
         for name, audit in compared.audits.items()
     ]
-    return Document("", "", [Table("losses", "Held-out people", columns, rows, EXPLANATION)])
+    return Document("", "", [table("held-out", rows, measures=measures)])
 
 
 def _say_next(paths: list[Path], columns: Mapping[str, Any]) -> None:

@@ -123,9 +123,8 @@ class Discovery(Printed):
         `suppress=11` protects counts, as on a page; None and 0 do not. Numbers that are suppressed, or only
         known to lie below or above another one, are null.
         """
-        from propcal.documents.data import discovery_content
+        from propcal.documents.data import discovery_content, json_text
         from propcal.protect.results import protected_discovery
-        from propcal.render.json import json_text
 
         return json_text(discovery_content(protected_discovery(self, suppress)))
 

@@ -11,21 +11,9 @@ from typing import Any
 import numpy as np
 
 from propcal import __version__
+from propcal.auditing import names as finding
 from propcal.auditing.audit import Audit
 from propcal.auditing.audit_tables import row_dicts
-from propcal.auditing.names import (
-    CHANCE,
-    HEADLINES,
-    MEASURE_NAMES,
-    MISCALIBRATED,
-    NONE_FOUND,
-    NOT_ENOUGH,
-    SHOWN,
-    TOO_HIGH,
-    TOO_LOW,
-    explanation,
-    headline_of,
-)
 from propcal.documents.audit_charts import forest
 from propcal.documents.audit_pictures import (
     PerformancePictures,
@@ -135,15 +123,16 @@ def headline(audit: Audit) -> tuple[str, str]:
     if mostly_unjudged(audit) and not fitted:
         return "few", "No miscalibration found, but not enough data for most cells"
     verdict = audit.verdict
-    wrong = verdict.conclusion.startswith(SHOWN) and bool(verdict.errors)
-    return headline_of(verdict.conclusion, fitted, audit.identity.unit, wrong=wrong)
+    wrong = verdict.conclusion.startswith(finding.SHOWN) and bool(verdict.errors)
+    return finding.headline_of(verdict.conclusion, fitted, audit.identity.unit, wrong=wrong)
 
 
 def verdict_block(audit: Audit, subject: str = "Verdict", sites: str = "") -> Verdict:
     """The verdict of an audit; there is no tick if the score is wrong at some `sites`."""
     tone, text = headline(audit)
-    if sites and tone == HEADLINES[NONE_FOUND].tone:
-        tone, text = HEADLINES[MISCALIBRATED].tone, f"{text} in groups, but {sites[0].lower()}{sites[1:]}"
+    if sites and tone == finding.HEADLINES[finding.NONE_FOUND].tone:
+        tone = finding.HEADLINES[finding.MISCALIBRATED].tone
+        text = f"{text} in groups, but {sites[0].lower()}{sites[1:]}"
     return Verdict(tone, text, audit.verdict.sentences, subject)
 
 
@@ -152,15 +141,14 @@ def key_figures(audit: Audit, before: Audit | None = None) -> Figures:
     row, outcome = audit.groups.iloc[0], audit.identity.outcome
     earlier = None if before is None else before.groups.iloc[0]
     rate = f"{IN_SENTENCE.percent(row['outcome_rate'])} of all"
-    moved = (
-        "" if audit._source is not None else "counts are changed by up to 2 for privacy"
-    )  # protected audits have none
+    exact = audit._source is not None  # protected audits have none
+    moved = "" if exact else "counts are changed by up to 2 for privacy"
     counts = [ON_PAGE.count(audit.settings[name]) for name in ("people", "positives")]
     figures = [
         Figure(audit.identity.unit, counts[0], meaning=moved),
         Figure("with the outcome", counts[1], meaning=f"{outcome}: {rate}" if outcome else rate),
     ]
-    for name, measure in MEASURE_NAMES.items():
+    for name, measure in finding.MEASURE_NAMES.items():
         if not measure.reading:
             continue
         value = row[name]
@@ -202,32 +190,32 @@ def _advice(audit: Audit, around: Around) -> Section:
 
 def look_of(row: Mapping[str, Any]) -> str:
     """How a group is drawn: in colour if the verdict names it."""
-    wrong = row["finding"] in (TOO_HIGH, TOO_LOW)
+    wrong = row["finding"] in finding.WRONG
     return "noise" if wrong and not row["rank"] else LOOKS.get(row["finding"], "few")
 
 
 def _finding(row: Mapping[str, Any]) -> str:
     """A finding, in brackets if the score is off and the verdict does not name the group."""
-    wrong = row["finding"] in (TOO_HIGH, TOO_LOW)
+    wrong = row["finding"] in finding.WRONG
     return f"({row['finding']})" if wrong and not row["rank"] else str(row["finding"])
 
 
 def _mark(row: Mapping[str, Any]) -> str:
     """A finding in a narrow table: "+" if it is near one, and nothing if it could be chance."""
-    if row["finding"] in (TOO_HIGH, TOO_LOW):
+    if row["finding"] in finding.WRONG:
         return _finding(row)
     if row["compared"]:
         return str(row["compared"])
-    if row["finding"] == CHANCE and excludes_one(row[f"{RATIO}_low"], row[f"{RATIO}_high"]):
+    if row["finding"] == finding.CHANCE and excludes_one(row[f"{RATIO}_low"], row[f"{RATIO}_high"]):
         return "+"
-    return "few data" if row["finding"] == NOT_ENOUGH else ""
+    return "few data" if row["finding"] == finding.NOT_ENOUGH else ""
 
 
 def _groups(audit: Audit, score: str) -> Section:
-    rows = [
-        row | {"look": look_of(row), "mark": _mark(row), "told": _finding(row), "explained": explanation(row)}
-        for row in row_dicts(audit.groups)
-    ]
+    rows = row_dicts(audit.groups)
+    for row in rows:
+        row |= {"look": look_of(row), "mark": _mark(row), "told": _finding(row)}
+        row["explained"] = finding.explanation(row)
     kept, left_out = ([row for row in rows if bool(row["kept"]) is way] for way in (True, False))
     first = sorted((row for row in kept[1:] if row["rank"] > 0), key=lambda row: row["rank"])
     first = first or clearest_groups(audit, kept[1:])
@@ -237,7 +225,7 @@ def _groups(audit: Audit, score: str) -> Section:
     unit, explained = audit.identity.unit, any(row["explained"] for row in kept)
     measures = [
         Column(measure.key, measure.name, "decimal", measure.digits, At.WRITTEN, minor=True)
-        for measure in MEASURE_NAMES.values()
+        for measure in finding.MEASURE_NAMES.values()
         if measure.of_groups
     ]
     groups = table("groups", kept, score=score, unit=unit, measures=measures, explained=explained)

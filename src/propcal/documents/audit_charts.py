@@ -14,7 +14,7 @@ from propcal.auditing.audit import Audit
 from propcal.auditing.audit_tables import row_dicts
 from propcal.auditing.compare import Comparison
 from propcal.auditing.loss_intervals import dc_by_bin, in_bins
-from propcal.auditing.names import TOO_HIGH, TOO_LOW, UNTESTED
+from propcal.auditing.names import TOO_HIGH, TOO_LOW, UNTESTED, WRONG
 from propcal.core.groups import EVERYBODY
 from propcal.documents.blocks import RATIO
 from propcal.documents.charts import (
@@ -40,7 +40,6 @@ NOBODY = "No group has enough data for this picture."
 NO_RATIO = "No group has enough data to compare observed and predicted rates."
 ESTIMATE = [RATIO, f"{RATIO}_low", f"{RATIO}_high"]
 CURVE = ["group", "score", "outcome_rate", "low", "high"]
-WRONG = [TOO_HIGH, TOO_LOW]
 HEAT_KEYS = {
     "high": f"score {TOO_HIGH}",
     "low": f"score {TOO_LOW}",

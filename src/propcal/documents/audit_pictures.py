@@ -16,7 +16,7 @@ from propcal.core.grid import FloatArray
 from propcal.documents.audit_charts import chosen_groups
 from propcal.documents.charts import Axis, Mark, Plot, round_axis
 from propcal.documents.words import all_words, words
-from propcal.numbers import IN_SENTENCE, ON_PAGE, Limit, capital, known, trimmed, without_limits
+from propcal.numbers import ON_PAGE, Limit, known, trimmed, without_limits
 
 ENDS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8)  # of axes that hold rare risks
 FEWEST_POINTS = 5  # a line through fewer looks like a worse score than it is
@@ -215,7 +215,8 @@ def _group(curves: GroupCurves, densest: float, lowest: float, end: float, unit:
         "benefit": Mark("line", "all-line", threshold[shown], benefit[shown]),
         "distribution": Mark("bars", "all-fill", bars[:, 0], height, bars[:, 1]),
     }
-    return GroupPictures(curves.row["label"], marks, _tables(curves), _captions(curves.row, enough, unit))
+    captions = all_words("captions", row=curves.row, enough=enough, unit=unit)
+    return GroupPictures(curves.row["label"], marks, _tables(curves), captions)
 
 
 def _tables(curves: GroupCurves) -> dict[str, list[list[str]]]:
@@ -238,19 +239,3 @@ def _tables(curves: GroupCurves) -> dict[str, list[list[str]]]:
 def _thinned(rows: Any, most: int = 25) -> Any:
     """Every row, every second, every third ...: as many as are read."""
     return rows[:: max(1, -(-len(rows) // most))]
-
-
-def _captions(row: Any, enough: bool, unit: str) -> dict[str, str]:
-    """A sentence under each picture."""
-    limits = ON_PAGE.interval(row["auroc_low"], row["auroc_high"], 3)
-    auroc = f"AUROC {ON_PAGE.decimal(row['auroc'], 3)} (95 % CI {limits})."
-    roc = auroc if known(row["auroc"]) else "AUROC is not known."
-    off = f"Mean distance from the diagonal (ICI) {ON_PAGE.decimal(100 * row['ici'], 1)} percentage points"
-    off += f"; calibration slope {ON_PAGE.decimal(row['slope'])}."
-    rate = f"Observed rate {IN_SENTENCE.percent(row['outcome_rate'])}."
-    return {
-        "roc": roc if enough else f"{roc} There are not enough data for a curve.",
-        "calibration": off if known(row["ici"]) else "Not enough data for a curve.",
-        "benefit": rate if known(row["outcome_rate"]) else "Not enough data.",
-        "distribution": f"{capital(IN_SENTENCE.count(row['people']))} {unit}.",
-    }

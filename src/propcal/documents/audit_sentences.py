@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Iterable, Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
+import scipy
 
+from propcal.auditing import names as finding
 from propcal.auditing.audit_claims import certificate, events_needed, shown_within
 from propcal.auditing.audit_tables import tests_frame
 from propcal.auditing.bin_free import BinFree
@@ -20,17 +22,6 @@ from propcal.auditing.findings import Findings
 from propcal.auditing.hypothesis_tests import SIGNIFICANCE
 from propcal.auditing.loss_intervals import RATIO, ranges_unsure, shared_bounds
 from propcal.auditing.measures import reversed_area
-from propcal.auditing.names import (
-    CHANCE,
-    HIGHER,
-    MISCALIBRATED,
-    NONE_FOUND,
-    NOT_ENOUGH,
-    NOT_SHOWN,
-    SHOWN,
-    TOO_LOW,
-    UNTESTED,
-)
 from propcal.auditing.profile import FEWEST_EFFECTIVE
 from propcal.core.atoms import Atoms
 from propcal.core.groups import MISSING
@@ -69,19 +60,19 @@ def verdict_of(
         "non-events"
     )
     if untested:
-        return Verdict(UNTESTED, (f"{identity.subject} was not tested: {untested}.",), tests)
+        return Verdict(finding.UNTESTED, (f"{identity.subject} was not tested: {untested}.",), tests)
     area = reversed_area(groups.iloc[0])
     first = [] if area is None else sentences("notes", "reversed", area, identity)
     judged, texts, shown = _judged(claims, groups, identity, too_small, conclusion, fitted=fitted)
-    if within is not None and groups["finding"].iloc[0] != NOT_ENOUGH and not fitted:
+    if within is not None and groups["finding"].iloc[0] != finding.NOT_ENOUGH and not fitted:
         everywhere, shown = shown_within(groups, within)
-        everywhere = conclusion.startswith(SHOWN) if conclusion else everywhere
-        judged = f"{SHOWN if everywhere else NOT_SHOWN} {at_most(within)}"
+        everywhere = conclusion.startswith(finding.SHOWN) if conclusion else everywhere
+        judged = f"{finding.SHOWN if everywhere else finding.NOT_SHOWN} {at_most(within)}"
         kept = texts[:2] if claims else []
         asked = (_everywhere if everywhere else _margins)(shown, groups, identity, within)
         texts = [*asked[: MOST_SENTENCES - len(first) - len(kept)], *kept]
     texts = [*first, *texts]
-    if len(texts) > MOST_SENTENCES and judged == MISCALIBRATED and claims[-1].kind == "cell":
+    if len(texts) > MOST_SENTENCES and judged == finding.MISCALIBRATED and claims[-1].kind == "cell":
         cell = texts.pop()  # the last; what the others leave untold is in the tables
         texts[MOST_SENTENCES - 1] = (
             f"{texts[MOST_SENTENCES - 1].removesuffix('.')}; {cell[0].lower()}{cell[1:]}"
@@ -106,17 +97,25 @@ def _judged(
             [claim for claim in claims if claim.kind == kind] for kind in ("overall", "beyond")
         )
         than = _than_others(overall, beyond)
-        return MISCALIBRATED, sentences("verdict", "miscalibrated", claims, everybody, than, identity), ()
-    tested = groups[groups["kept"].astype(bool) & (groups["finding"] == CHANCE)]
+        return (
+            finding.MISCALIBRATED,
+            sentences("verdict", "miscalibrated", claims, everybody, than, identity),
+            (),
+        )
+    tested = groups[groups["kept"].astype(bool) & (groups["finding"] == finding.CHANCE)]
     overall_row = Claim("overall", everybody["group"], everybody["label"], "", **numbers_of(everybody))
-    judged = everybody["finding"] == CHANCE
+    judged = everybody["finding"] == finding.CHANCE
     if not judged or (len(groups) > 1 and len(tested) < 2):
-        return NOT_ENOUGH, sentences("verdict", "not_enough", judged, overall_row, identity, too_small), ()
+        return (
+            finding.NOT_ENOUGH,
+            sentences("verdict", "not_enough", judged, overall_row, identity, too_small),
+            (),
+        )
     shown, error = () if fitted else certificate(groups), tested["certain_within"].iloc[0]
-    if error > TOO_UNSURE and conclusion != NONE_FOUND:
-        return NOT_ENOUGH, sentences("verdict", "too_few", error, overall_row, identity), shown[:1]
+    if error > TOO_UNSURE and conclusion != finding.NONE_FOUND:
+        return finding.NOT_ENOUGH, sentences("verdict", "too_few", error, overall_row, identity), shown[:1]
     texts = sentences("verdict", "none_found", len(tested) - 1, everybody["people"], shown, identity)
-    return NONE_FOUND, texts, shown
+    return finding.NONE_FOUND, texts, shown
 
 
 def _than_others(overall: Sequence[Claim], beyond: Sequence[Claim]) -> str:
@@ -128,13 +127,13 @@ def _than_others(overall: Sequence[Claim], beyond: Sequence[Claim]) -> str:
     """
     if len(overall) != 1 or len(beyond) != 1 or not beyond[0].others_label:
         return ""
-    (claim,), low = beyond, overall[0].direction == TOO_LOW
+    (claim,), low = beyond, overall[0].direction == finding.TOO_LOW
     ratios = claim.estimate, claim.others
     both = all(known(r) and not isinstance(r, Limit) and (r > 1) == low for r in ratios)
-    if not both or (ratios[0] > ratios[1]) != (claim.direction == HIGHER):
+    if not both or (ratios[0] > ratios[1]) != (claim.direction == finding.HIGHER):
         return ""
     own, others = (f"(O/E {IN_SENTENCE.decimal(ratio)})" for ratio in ratios)
-    more = "more" if (claim.direction == HIGHER) == low else "less"
+    more = "more" if (claim.direction == finding.HIGHER) == low else "less"
     return f", {more} so for {claim.label} {own} than for {claim.others_label} {others}"
 
 
@@ -153,9 +152,6 @@ def _margins(claims: Sequence[Claim], groups: pd.DataFrame, identity: Identity, 
     numbers = [everybody[name] for name in ("mean_score", "design_effect")]
     events = events_needed(within, *(numbers if all(map(known, numbers)) else ()))
     return sentences("verdict", "margins", outside, unsure, shown, len(tested) - 1, events, share, identity)
-
-
-LIBRARIES = ("numpy", "scipy", "pandas")
 
 
 def notes_of(findings: Findings, identity: Identity, groups: pd.DataFrame) -> tuple[str, ...]:
@@ -226,7 +222,7 @@ def _unjudged(audit: Audit) -> int:
 
 def mostly_unjudged(audit: Audit) -> bool:
     """Whether nothing was found, but most cells do not have enough data."""
-    return audit.verdict.conclusion == NONE_FOUND and 2 * _unjudged(audit) > len(audit.categories)
+    return audit.verdict.conclusion == finding.NONE_FOUND and 2 * _unjudged(audit) > len(audit.categories)
 
 
 def cannot_tell(audit: Audit) -> list[str]:
@@ -244,7 +240,7 @@ def next_steps(audit: Audit, corrected: str = "", worse: int = 0, better: int = 
 def methods_section(audit: Audit, notes: Sequence[str], suppress: int) -> Section:
     """Methods, notes and settings; a short terminal has the notes that nobody may miss."""
     vital = [note for note in notes if isinstance(note, Note) and note.vital]
-    s, versions = audit.settings, {name: _version(name) for name in LIBRARIES}
+    s, versions = audit.settings, {one.__name__: one.__version__ for one in (np, scipy, pd)}
     values = {"s": s, "attributes": _attributes(s), "seed": _seed(s), "unit": audit.identity.unit}
     values |= {"versions": versions | {"Python": platform.python_version()}, "suppress": suppress}
     settings, tripod = (
@@ -280,10 +276,3 @@ def _attributes(settings: dict[str, Any]) -> str:
 
 def _seed(settings: dict[str, Any]) -> Any:
     return settings["random_state"] if settings["random_state"] is not None else "not recorded"
-
-
-def _version(name: str) -> str:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return "not known"

@@ -25,17 +25,8 @@ from propcal.core.groups import Group
 from propcal.core.patterns import Level, Patterns, sort_levels
 from propcal.data.levels import text_key
 from propcal.errors import FileFormatError, InputError, plain, refused
-from propcal.files.strict_json import (
-    Check,
-    check_of,
-    content_hash,
-    distinct,
-    need,
-    now,
-    parsed,
-    refuse_newer,
-    schema_of,
-)
+from propcal.files import strict_json as strict
+from propcal.files.strict_json import Check, need
 
 CORRECTION = "correction"  # the name of its schema
 CORRECTION_FORMAT, CORRECTION_VERSION = "propcal-correction", 7
@@ -60,19 +51,19 @@ def save_correction(correction: Correction, path: str | PathLike[str]) -> None:
     """
     from propcal.files.transaction import write_text
 
-    about = {**correction.about, "created": correction.about.get("created") or now()}
+    about = {**correction.about, "created": correction.about.get("created") or strict.now()}
     write_text(correction_to_json(replace(correction, about=about)), path)
 
 
 def model_id(correction: Definition) -> str:
     """A hash of all that the file says, but for the time and the notes of its users."""
-    return content_hash(_content(correction))
+    return strict.content_hash(_content(correction))
 
 
 def correction_to_json(correction: Correction) -> str:
     """The text of the file: one line for each group, pattern and update."""
     content = _content(correction)
-    content["about"] = {**content["about"], "model_id": content_hash(content)}
+    content["about"] = {**content["about"], "model_id": strict.content_hash(content)}
     lines = []
     for key, value in content.items():
         text = json.dumps(value, ensure_ascii=False, allow_nan=False)
@@ -103,7 +94,7 @@ def _content(correction: Definition) -> dict[str, Any]:
         "monotone": bool(correction.monotone),
         "folded": list(correction.folded),
         "points": [
-            {key: getattr(one, key) for key in schema_of(CORRECTION)["$defs"]["points"]["required"]}
+            {key: getattr(one, key) for key in strict.schema_of(CORRECTION)["$defs"]["points"]["required"]}
             for one in (correction.points.features if correction.points else ())
         ],
         "ends": shifts[:, [0, -1]].tolist() if start and start.moves_ends else [],
@@ -155,7 +146,7 @@ def _other_kind(path: str | PathLike[str], start: bytes) -> str:
 def correction_from_json(text: str, path: str | PathLike[str] = "this text") -> Correction:
     """The correction in the text of a file; errors name its `path`."""
     try:
-        content = parsed(text.removeprefix("\ufeff"))  # some editors add this mark
+        content = strict.parsed(text.removeprefix("\ufeff"))  # some editors add this mark
         named = isinstance(content, dict) and content.get("format") == CORRECTION_FORMAT
         need(named, f'its "format" is not "{CORRECTION_FORMAT}"')
     except FileFormatError as error:
@@ -163,12 +154,12 @@ def correction_from_json(text: str, path: str | PathLike[str] = "this text") -> 
     version = content.get("version")
     if type(version) is not int or version < 1:
         raise FileFormatError(f'{path}: "version" must be a whole number of at least 1')
-    refuse_newer(path, version, CORRECTION_VERSION)
+    strict.refuse_newer(path, version, CORRECTION_VERSION)
     try:
         correction = _correction(content, version)
     except FileFormatError as error:
         raise FileFormatError(f"{path} is damaged: {error}", next_step="Save the correction again") from None
-    if content["about"].get("model_id", told := content_hash(content)) != told:
+    if content["about"].get("model_id", told := strict.content_hash(content)) != told:
         raise refused("edited", FileFormatError, path=path)
     try:
         correction.refuse_overgrown()
@@ -187,16 +178,16 @@ def _depth_within(value: Any, most: int) -> bool:
 @cache
 def _checks() -> tuple[dict[str, Check], dict[str, Check]]:
     """By the schema of the file, whether an entry is as it must be; and whether one of its "about" is."""
-    schema = schema_of(CORRECTION)
-    entries = {key: check_of(entry, schema["$defs"]) for key, entry in schema["properties"].items()}
+    schema = strict.schema_of(CORRECTION)
+    entries = {key: strict.check_of(entry, schema["$defs"]) for key, entry in schema["properties"].items()}
     return entries, {
-        key: check_of(entry) for key, entry in schema["properties"]["about"]["properties"].items()
+        key: strict.check_of(entry) for key, entry in schema["properties"]["about"]["properties"].items()
     }
 
 
 def _must(key: str) -> str:
     """What an entry must be."""
-    return f'"{key}" {schema_of(CORRECTION)["properties"][key].get("description", "")}'
+    return f'"{key}" {strict.schema_of(CORRECTION)["properties"][key].get("description", "")}'
 
 
 def _correction(content: dict[str, Any], version: int) -> Correction:
@@ -260,7 +251,7 @@ def _points_table(rows: list[dict[str, Any]]) -> PointsTable | None:
         need(len(feature.points) == wanted, '"points" must have one number for each level or range')
         need(not (feature.levels and feature.cuts), '"points" have either levels or cuts')
         need(feature.levels or feature.other is None, '"points" of numbers have no other levels')
-    need(distinct([feature.column for feature in features]), '"points" name a column twice')
+    need(strict.distinct([feature.column for feature in features]), '"points" name a column twice')
     total = sum(max(abs(points or 0) for points in feature.pieces) for feature in features)
     need(total <= MOST_TOTAL, f'"points" of a person may add up to at most {MOST_TOTAL:,}')
     return PointsTable(features) if features else None
@@ -285,7 +276,7 @@ def _with_level_keys(content: dict[str, Any]) -> dict[str, Any]:
     before = [tuple(levels) for levels in content["patterns"]]
     after = [tuple(map(key, levels)) for levels in before]
     need(
-        distinct(after) or not distinct(before),
+        strict.distinct(after) or not strict.distinct(before),
         "it distinguishes levels that are now the same, such as TRUE and true; fit the correction again",
     )
     start = [[group(pairs), shifts] for pairs, shifts in content["start"]]
@@ -297,12 +288,13 @@ def _groups(rows: list[Any], levels: dict[str, set[Level]], what: str) -> tuple[
     for i, pairs in enumerate(rows, 1):
         where = f"row {i:,} of {what}: the group"
         need(all(name in levels for name, _ in pairs), f"{where} has an unknown attribute")
-        need(distinct([name for name, _ in pairs]), f"{where} names an attribute twice")
+        need(strict.distinct([name for name, _ in pairs]), f"{where} names an attribute twice")
         occur = all(level in levels[name] for name, level in pairs)
         need(occur, f"{where} has a level that does not occur in any pattern")
     groups = tuple(Group(tuple((name, level) for name, level in pairs)) for pairs in rows)
     need(
-        distinct([frozenset(group.conditions) for group in groups]), f"the groups of {what} must be distinct"
+        strict.distinct([frozenset(group.conditions) for group in groups]),
+        f"the groups of {what} must be distinct",
     )
     return groups
 
@@ -322,7 +314,7 @@ def derived(content: Any, attributes: list[str]) -> dict[str, Recipe]:
 def _patterns(attributes: list[str], rows: list[Any], derived: dict[str, Recipe]) -> Patterns:
     n = len(attributes)
     need(all(len(levels) == n for levels in rows), f'each of "patterns" must have {n} entries')
-    need(distinct([tuple(levels) for levels in rows]), '"patterns" must be distinct')
+    need(strict.distinct([tuple(levels) for levels in rows]), '"patterns" must be distinct')
     levels = tuple(sort_levels([*{row[a] for row in rows}]) for a in range(n))
     places = [{level: i for i, level in enumerate(known)} for known in levels]
     table = [[place[value] for place, value in zip(places, row)] for row in rows]

@@ -179,9 +179,8 @@ class Course(Printed):
 
     def to_json(self, suppress: int | None = None) -> str:
         """Everything as JSON; with `suppress=11`, counts are protected: see the guide to the report."""
-        from propcal.documents.data import course_content
+        from propcal.documents.data import course_content, json_text, rounded
         from propcal.protect.courses import protected_course
-        from propcal.render.json import json_text, rounded
 
         return json_text(rounded(course_content(protected_course(self, suppress))))
 

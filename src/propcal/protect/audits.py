@@ -20,7 +20,7 @@ from propcal.auditing.headcount import Headcount, ScoreValues
 from propcal.auditing.hypothesis_tests import NOT_OF_GROUPS
 from propcal.auditing.loss_intervals import loss_places, loss_values, losses
 from propcal.auditing.measures import net_benefit_variance, threshold_columns
-from propcal.auditing.names import CHANCE, LOSSES, TOO_HIGH, TOO_LOW
+from propcal.auditing.names import CHANCE, LOSSES, TOO_HIGH, TOO_LOW, WRONG
 from propcal.core.atoms import LeftOutReport
 from propcal.core.grid import BoolArray, IntArray, from_grid
 from propcal.numbers import RATIO_DIGITS, Limit, printed_rate
@@ -140,7 +140,7 @@ class _ProtectedAudit:
             return float("nan"), float("nan")
         few = bool(self.shown.small[0, i])  # with the outcome, or else without it
         rate = Limit((fewest - 0.5) / people, "below") if few else Limit(1 - (fewest - 0.5) / people, "above")
-        if np.isnan(people) or finding not in (TOO_HIGH, TOO_LOW):
+        if np.isnan(people) or finding not in WRONG:
             return (float("nan") if np.isnan(people) else rate), float("nan")
         expected, high = mean * people, finding == TOO_HIGH
         if high:
@@ -341,12 +341,6 @@ def _left_out(report: LeftOutReport, people: Any, rule: Rule) -> LeftOutReport:
 
 def protection_note(rule: Rule, unit: str) -> str:
     """How counts were protected, and what that changes."""
-    return (
-        f"Counts are protected. Fewer than {rule.fewest} {unit} with the outcome, or without it, are shown "
-        f"as “fewer than {rule.fewest}”, without the rates and ratios that follow from them; where both are "
-        f"so few, their sum is “fewer than {2 * rule.fewest - 1}”. Every other count is changed by up to 2, "
-        "so parts need not add up to the whole. A dash stands for a number that is withheld, for itself or "
-        "because a small count would follow from it. Rates, O/E ratios, their intervals and the losses "
-        "follow from the counts that are shown: an O/E ratio that rests on 40 events is within about 5 % of "
-        "the exact one. Findings, tests and all other statistics are the exact ones."
-    )
+    from propcal.documents.words import words
+
+    return words("notes", "protection", fewest=rule.fewest, unit=unit)

@@ -28,11 +28,11 @@ from propcal.documents.blocks import (
     shown_at,
 )
 from propcal.documents.charts import LOOKS
+from propcal.documents.data import rounded
 from propcal.files.transaction import write_text
 from propcal.numbers import IN_NOTEBOOK, ON_PAGE, unbroken
 from propcal.render import svg
 from propcal.render.cells import KINDS, cell, more
-from propcal.render.json import rounded
 
 LONG = 150  # rows
 

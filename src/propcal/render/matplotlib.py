@@ -12,36 +12,13 @@ from propcal.auditing.names import CHANCE, LEFT_OUT, NOT_ENOUGH, TOO_HIGH, TOO_L
 from propcal.core.arguments import Axes
 from propcal.documents.charts import FEW_KEY, INTERVAL_KEY, Axis, Chart, Forest, Mark, Plot, row_axis
 from propcal.numbers import IN_TEXT, known
-from propcal.render.figure import (
-    COLORS,
-    HATCH,
-    HIGH,
-    LETTER,
-    LOW,
-    MARKERS,
-    SMALL,
-    STYLES,
-    WIDE,
-    axes,
-    inches,
-    labels,
-    legend_below,
-    letters,
-    literal,
-    plain_letters,
-    require_matplotlib,
-    rows_alone,
-    say,
-    short,
-    symbol,
-    tidy,
-)
+from propcal.render import figure
 
 NUMBER, BOLD = 0.18, 0.26  # inches that a cell must be wide for its number, and for a bold one
 SHADES = {"s1": 0.2, "s2": 0.35, "s3": 0.55, "s4": 0.75}  # of cells; the palest is not white
 TINY = 1e-9  # zero has no place on a log axis
 LOOKS: dict[str, dict[str, Any]] = {
-    "one-line": {"color": HIGH, "ls": "--", "lw": 1.4},
+    "one-line": {"color": figure.HIGH, "ls": "--", "lw": 1.4},
     "all-thin": {"color": "0.75", "lw": 0.6},
     "guide": {"color": "0.55", "lw": 0.8, "zorder": 1},
     "alarm": {"color": "0.3", "ls": (0, (6, 3))},
@@ -63,11 +40,11 @@ LOOKS: dict[str, dict[str, Any]] = {
     "diamond": {"marker": "D"},
     "square": {"marker": "s"},
     "cross": {"marker": "x"},
-    "high": {"color": HIGH, "marker": "^"},
-    "low": {"color": LOW, "marker": "v"},
+    "high": {"color": figure.HIGH, "marker": "^"},
+    "low": {"color": figure.LOW, "marker": "v"},
     "noise": {"color": "0.35", "mfc": "white"},
-    "red": {"color": HIGH},
-    "blue": {"color": LOW},
+    "red": {"color": figure.HIGH},
+    "blue": {"color": figure.LOW},
 }
 FINDINGS = {  # the look of a row, and what the key says
     TOO_HIGH: ("high", "score too high"),
@@ -81,19 +58,19 @@ FINDINGS = {  # the look of a row, and what the key says
 
 def draw(chart: Chart, ax: Any = None, width: float = 6.4) -> Axes:
     """Draw a chart on the given axes, or in a new figure so many inches wide; returns the axes."""
-    require_matplotlib()
-    with plain_letters():
+    figure.require_matplotlib()
+    with figure.plain_letters():
         if isinstance(chart, str):
-            said: Axes = say(axes(ax, width, 1.5), chart)
+            said: Axes = figure.say(figure.axes(ax, width, 1.5), chart)
             return said
         plot = _in_rows(chart) if isinstance(chart, Forest) else chart
-        room = width if ax is None else inches(ax)
+        room = width if ax is None else figure.inches(ax)
         keys = [mark for mark in plot.marks if mark.name]
-        names = labels([mark.name for mark in keys], min(60, max(16, int(room / LETTER) - 19)))
+        names = figure.labels([mark.name for mark in keys], min(60, max(16, int(room / figure.LETTER) - 19)))
         longest = max(map(len, names), default=0) + 10
-        columns = 2 if len(keys) > 3 and 2 * longest * LETTER < room else 1
+        columns = 2 if len(keys) > 3 and 2 * longest * figure.LETTER < room else 1
         lines = -(-len(keys) // columns) + (len(plot.note.split("\n")) if plot.note else 0)
-        new, ax = ax is None, axes(ax, width, _height(plot, width) + 0.65 + 0.155 * lines)
+        new, ax = ax is None, figure.axes(ax, width, _height(plot, width) + 0.65 + 0.155 * lines)
         handles, named = [], iter(names)
         for mark in plot.marks:
             label = next(named) if mark.name else f"_{mark.kind}"
@@ -106,9 +83,9 @@ def draw(chart: Chart, ax: Any = None, width: float = 6.4) -> Axes:
             ax.set_anchor("S")  # the room for the legend is counted from below
         _say_ends(ax, plot, room)
         drop = 30 + 12 * plot.x.label.count("\n")
-        wide = plot.y.rows or room < WIDE
+        wide = plot.y.rows or room < figure.WIDE
         if handles:
-            legend_below(ax, handles, title=plot.note, drop=drop, columns=columns, wide=wide)
+            figure.legend_below(ax, handles, title=plot.note, drop=drop, columns=columns, wide=wide)
     drawn: Axes = ax
     return drawn
 
@@ -128,8 +105,8 @@ def _look(words: str) -> dict[str, Any]:
         series = re.match(r"series-(\d+)", word)
         if series:
             i = int(series[1])
-            style = STYLES[1:][(i + i // len(COLORS)) % 3] if i else "-"
-            found |= {"color": COLORS[i % 6], "ls": style, "marker": MARKERS[i % 7], "lw": 1.4}
+            style = figure.STYLES[1:][(i + i // len(figure.COLORS)) % 3] if i else "-"
+            found |= {"color": figure.COLORS[i % 6], "ls": style, "marker": figure.MARKERS[i % 7], "lw": 1.4}
         found |= LOOKS.get(word, {})
     return found
 
@@ -164,11 +141,11 @@ def _draw(ax: Any, plot: Plot, mark: Mark, label: str) -> None:
         ax.barh(y, high - x, left=x, color=color, height=0.6, label=label)
     elif mark.kind == "cells":
         ax.barh(y, high - x, left=x, height=1.0, label=label, **_fill(mark))
-        room = 0.55 * inches(ax) / (plot.x.high - plot.x.low)
+        room = 0.55 * figure.inches(ax) / (plot.x.high - plot.x.low)
         weight = "bold" if mark.look.startswith(("high", "low")) and room > BOLD else "normal"
         for place, row, text in zip((x + high) / 2, y, mark.names if room >= NUMBER else ()):
-            shown = "".join(map(symbol, text))
-            ax.text(place, row, shown, ha="center", va="center", fontsize=SMALL, weight=weight)
+            shown = "".join(map(figure.symbol, text))
+            ax.text(place, row, shown, ha="center", va="center", fontsize=figure.SMALL, weight=weight)
     else:
         _draw_in_rows(ax, mark, (x, y, high), look, label)
 
@@ -177,8 +154,11 @@ def _fill(mark: Mark) -> dict[str, Any]:
     """The fill of a cell: darker where the gap is larger, and hatched without enough data."""
     side, *shade = mark.look.split()
     if side == "few":
-        return HATCH
-    color, strength = {"high": HIGH, "low": LOW}.get(side, "white"), SHADES.get("".join(shade), 1.0)
+        return figure.HATCH
+    color, strength = (
+        {"high": figure.HIGH, "low": figure.LOW}.get(side, "white"),
+        SHADES.get("".join(shade), 1.0),
+    )
     line = {"edgecolor": "0.85", "linewidth": 0.0 if side == "nobody" else 0.5}
     return line | {"facecolor": (color, strength)}
 
@@ -192,7 +172,7 @@ def _draw_in_rows(ax: Any, mark: Mark, places: Sequence[Any], look: dict[str, An
     elif mark.kind == "rows":
         for row in y:
             hatch = mark.look == "hatch"
-            half, fill = (0.3, HATCH) if hatch else (0.5, {"color": look["color"], "lw": 0})
+            half, fill = (0.3, figure.HATCH) if hatch else (0.5, {"color": look["color"], "lw": 0})
             ax.axhspan(row - half, row + half, zorder=0, **fill)
     elif mark.kind == "texts" and len(x):
         words = mark.look.split()
@@ -200,14 +180,27 @@ def _draw_in_rows(ax: Any, mark: Mark, places: Sequence[Any], look: dict[str, An
             "ha": "right" if "flush" in words else "left",
             "weight": "bold" if "bold" in words else "normal",
         }
-        most = max(16, int((inches(ax) - 1.5) / LETTER))
+        most = max(16, int((figure.inches(ax) - 1.5) / figure.LETTER))
         for place, row, text in zip(x, y, mark.names):
             ax.text(
-                place, row, f" {short(text, most)}", va="center", fontsize=SMALL, color=look["color"], **style
+                place,
+                row,
+                f" {figure.short(text, most)}",
+                va="center",
+                fontsize=figure.SMALL,
+                color=look["color"],
+                **style,
             )
-    elif mark.kind == "texts" and inches(ax) > WIDE:
+    elif mark.kind == "texts" and figure.inches(ax) > figure.WIDE:
         for row, text in zip(y, mark.names):
-            ax.text(1.02, row, _lines(text), transform=ax.get_yaxis_transform(), fontsize=SMALL, va="center")
+            ax.text(
+                1.02,
+                row,
+                _lines(text),
+                transform=ax.get_yaxis_transform(),
+                fontsize=figure.SMALL,
+                va="center",
+            )
 
 
 def _key(mark: Mark, label: str) -> Any:
@@ -220,7 +213,7 @@ def _key(mark: Mark, label: str) -> Any:
     if mark.kind == "cells":
         return Patch(label=label, **_fill(mark))
     if mark.kind in ("rows", "bars"):
-        return Patch(label=label, **(HATCH if mark.look == "hatch" else {"color": look["color"]}))
+        return Patch(label=label, **(figure.HATCH if mark.look == "hatch" else {"color": look["color"]}))
     if mark.kind == "points":
         look |= {"marker": look["marker"] or "o", "ls": ""}
     elif mark.kind == "line" and not {"marked", "keyed"} & set(mark.look.split()):
@@ -256,17 +249,17 @@ def _in_rows(forest: Forest) -> Plot:
 
 def _scales(ax: Any, plot: Plot, room: float) -> None:
     """Both axes with their labels and marks."""
-    tidy(ax, xlabel=_lines(plot.x.label), ylabel=_lines(plot.y.label))
+    figure.tidy(ax, xlabel=_lines(plot.x.label), ylabel=_lines(plot.y.label))
     _scale(ax, "x", plot.x)
     if not plot.y.rows:
         _scale(ax, "y", plot.y)
         return
     names = [name for _, name in plot.y.ticks]
     lines = max(2, int(plot.height / max(len(names), 1) / 13))
-    shown = labels(names, max(14, int(0.42 * room / LETTER)), lines=lines)
-    ax.set_yticks(range(len(names)), shown, fontsize=SMALL, linespacing=0.95)
+    shown = figure.labels(names, max(14, int(0.42 * room / figure.LETTER)), lines=lines)
+    ax.set_yticks(range(len(names)), shown, fontsize=figure.SMALL, linespacing=0.95)
     ax.set_ylim(plot.y.low, plot.y.high)
-    rows_alone(ax)
+    figure.rows_alone(ax)
 
 
 def _scale(ax: Any, side: str, axis: Axis) -> None:
@@ -285,12 +278,12 @@ def _scale(ax: Any, side: str, axis: Axis) -> None:
 def _say_ends(ax: Any, plot: Plot, room: float) -> None:
     """On which side the score is too high."""
     low, high = plot.ends
-    look = {"fontsize": SMALL, "color": "0.3", "style": "italic", "transform": ax.transAxes}
+    look = {"fontsize": figure.SMALL, "color": "0.3", "style": "italic", "transform": ax.transAxes}
     if not plot.y.rows:
         ax.text(0.97, 0.03, _lines(low), ha="right", va="bottom", **look)
         ax.text(0.03, 0.97, _lines(high), ha="left", va="top", **look)
     elif low:
-        narrow = room < WIDE  # one word a line
+        narrow = room < figure.WIDE  # one word a line
         low, high = (end.replace(" ", "\n", 1) if narrow else end for end in plot.ends)
         high = high.replace("\n", " →\n") if narrow else f"{high} →"
         ax.text(0, 1.01, _lines(f"← {low}"), ha="left", va="bottom", **look)
@@ -298,4 +291,4 @@ def _say_ends(ax: Any, plot: Plot, room: float) -> None:
 
 
 def _lines(text: str) -> str:
-    return "\n".join(literal(letters(line)) for line in text.split("\n"))
+    return "\n".join(figure.literal(figure.letters(line)) for line in text.split("\n"))

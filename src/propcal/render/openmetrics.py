@@ -6,27 +6,12 @@ from datetime import UTC, datetime, time
 from typing import TYPE_CHECKING, Any
 
 from propcal.data.periods import Calendar
+from propcal.documents.words import all_words
 from propcal.errors import plain
 from propcal.numbers import Limit, known
 
 if TYPE_CHECKING:
     from propcal.monitoring.course import Course
-
-GAUGES = {
-    "people": ("people", "Number of people in the last period, moved by at most 2 if counts are protected."),
-    "outcome_rate": ("observed_rate", "Observed rate of the outcome in the last period."),
-    "mean_score": ("predicted_rate", "Predicted rate of the outcome in the last period."),
-    "observed_expected": ("oe_ratio", "Observed over expected events in the last period."),
-    "observed_expected_low": ("oe_ratio_low", "Lower end of the 95 % confidence interval of the O/E ratio."),
-    "observed_expected_high": (
-        "oe_ratio_high",
-        "Upper end of the 95 % confidence interval of the O/E ratio.",
-    ),
-    "evidence": (
-        "evidence",
-        "Evidence of miscalibration, adjusted for the number of tests; an alarm is raised at 20.",
-    ),
-}
 
 
 def openmetrics(course: Course, state: str = "") -> str:
@@ -39,7 +24,7 @@ def openmetrics(course: Course, state: str = "") -> str:
     # a gauge: the textfile collector of Prometheus does not know the type "info"
     lines += _head("info", "The version of propcal that wrote these numbers.")
     lines.append(_sample("info", {"version": __version__} | about, 1.0))
-    for column, (name, meaning) in GAUGES.items():
+    for column, (name, meaning) in all_words("gauges").items():
         lines += _head(name, meaning)
         for _, row in course.groups.iterrows():
             if known(row[column]) and not isinstance(row[column], Limit):

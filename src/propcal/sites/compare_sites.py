@@ -141,9 +141,8 @@ class Sites(Printed):
 
     def to_json(self, suppress: int | None = None) -> str:
         """Everything as JSON; with `suppress=11`, counts are protected: see the guide to the report."""
-        from propcal.documents.data import sites_content
+        from propcal.documents.data import json_text, rounded, sites_content
         from propcal.protect.results import protected_sites
-        from propcal.render.json import json_text, rounded
 
         return json_text(rounded(sites_content(protected_sites(self, suppress))))
 

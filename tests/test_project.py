@@ -115,6 +115,8 @@ def imports(path):
                 yield from walk(child, "for types")
             elif isinstance(child, ast.Import | ast.ImportFrom):
                 assert not getattr(child, "level", 0), f"{path.name} has a relative import"
+                if path.parent.name == "cli" and ast.unparse(child) == "import propcal":
+                    continue  # the last layer takes public names, each of which is imported when it is used
                 name = child.module if isinstance(child, ast.ImportFrom) else child.names[0].name
                 if name.split(".")[0] == "propcal":
                     yield from ((target, when) for target in imported(child))

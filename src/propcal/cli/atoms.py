@@ -6,17 +6,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+import propcal
 from propcal.cli.commands_from_records import CONFIG, FORCE, OFFERED, Files, words
 from propcal.cli.screen import check_file, progress, say, warnings_as_lines
 from propcal.errors import InputError, refused
+from propcal.files.transaction import outputs
 from propcal.option_records import DATA, OUTPUT, Reading, Roles, given
-
-if TYPE_CHECKING:
-    from propcal import Atoms, Groups
 
 # options that are arguments of `NamedColumns`
 COLUMNS = ("score", "outcome", "weight", "weight_kind", "cluster", "resolution", "positive", "drop_missing")
@@ -52,7 +51,6 @@ def atoms(
         Write atoms that may be shared: scores are merged and rare levels folded, so that every cell has at
         least 11 people with the outcome and 11 without it.
     """
-    from propcal.files.transaction import outputs
     from propcal.protect.shared_atoms import share_atoms
 
     check_file(output, files, config, force=force)
@@ -86,7 +84,6 @@ def merge(
         Add files up even if two of them have the same scores, outcomes and weights.
     """
     from propcal.data.file_source import find_files
-    from propcal.files.transaction import outputs
 
     paths = find_files(files)
     if len(paths) < 2:
@@ -98,11 +95,9 @@ def merge(
     _report(total, output, {}, counted="people or rows")
 
 
-def groups_of(roles: Roles, **settings: Any) -> Groups:
+def groups_of(roles: Roles, **settings: Any) -> propcal.Groups:
     """The groups as the library defines them; checks cuts and conditions."""
-    from propcal import Groups
-
-    return Groups(
+    return propcal.Groups(
         columns=roles.groups or [],
         cuts=roles.cuts,
         where=roles.where,
@@ -111,7 +106,9 @@ def groups_of(roles: Roles, **settings: Any) -> Groups:
     )
 
 
-def read_people(files: list[Path], roles: Roles, reading: Reading, *, correction: Any = None) -> Atoms:
+def read_people(
+    files: list[Path], roles: Roles, reading: Reading, *, correction: Any = None
+) -> propcal.Atoms:
     """Reduce files of any size to atoms, with the columns that a correction reads.
 
     All files take the same path; a small file takes a tenth of a second longer than in memory.
@@ -144,7 +141,7 @@ def read_people(files: list[Path], roles: Roles, reading: Reading, *, correction
         return source.atoms(columns, site=roles.site, correction=correction)
 
 
-def note_unused_labels(labels: Mapping[str, Mapping[str, str]], atoms: Atoms) -> None:
+def note_unused_labels(labels: Mapping[str, Mapping[str, str]], atoms: propcal.Atoms) -> None:
     """Say which labels name no level of the groups."""
     known = dict(zip(atoms.patterns.attributes, atoms.patterns.levels))
     for column, level in ((column, level) for column, levels in labels.items() for level in levels):
@@ -175,13 +172,12 @@ def some_names(names: list[str], most: int = 30) -> str:
     return f"{names[:most]}" + (f" and {len(names) - most:,} more" if len(names) > most else "")
 
 
-def _merged(paths: list[Path], *, allow_repeated: bool = False) -> Atoms:
+def _merged(paths: list[Path], *, allow_repeated: bool = False) -> propcal.Atoms:
     """Add up atoms files; refuses two files with the same people, or a site under two spellings."""
-    from propcal import Atoms
     from propcal.data.source import refuse_other_spellings
     from propcal.documents.written_files import grid_words
 
-    parts = {path: Atoms.load(path) for path in paths}
+    parts = {path: propcal.Atoms.load(path) for path in paths}
     bits = {path: part.resolution_bits for path, part in parts.items()}
     ordered = sorted(parts, key=bits.__getitem__)  # coarsest first, so that no score is rounded twice
     coarsest, finest = ordered[0], ordered[-1]
@@ -199,11 +195,11 @@ def _merged(paths: list[Path], *, allow_repeated: bool = False) -> Atoms:
         grid, fine = grid_words(bits[coarsest]), grid_words(bits[finest])
         say(f"Scores in {finest} are {fine}, and in {coarsest} {grid}; all are now {grid}.", err=True)
     refuse_other_spellings([(str(path), part) for path, part in parts.items()])
-    result: Atoms = total
+    result: propcal.Atoms = total
     return result
 
 
-def _report(atoms: Atoms, output: Path, folded: Mapping[str, list[str]], *, counted: str) -> None:
+def _report(atoms: propcal.Atoms, output: Path, folded: Mapping[str, list[str]], *, counted: str) -> None:
     """What was written, and the next commands."""
     from propcal.documents.written_files import atoms_lines
 

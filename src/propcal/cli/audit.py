@@ -10,6 +10,7 @@ from pathlib import Path
 from shlex import join, quote
 from typing import TYPE_CHECKING, Annotated, Any
 
+import propcal
 from propcal.auditing.names import MISCALIBRATED
 from propcal.cli.atoms import note_unused_labels, read_people
 from propcal.cli.commands_from_records import Files, Only, Rows, Without, words
@@ -19,7 +20,6 @@ from propcal.errors import InputError, plain, refused
 from propcal.option_records import METHOD, OUTPUT, AuditRule, Given, Identity, Reading, Roles, Search, given
 
 if TYPE_CHECKING:
-    from propcal import Atoms
     from propcal.discovery.discovery import Discovery
     from propcal.documents.blocks import Document
     from propcal.sites.compare_sites import Sites
@@ -72,7 +72,6 @@ def audit(
     full
         Print all groups, thresholds, losses and notes.
     """
-    from propcal import Correction
     from propcal.protect.results import protected
 
     conditions = read_gates(gates, correction, asked.get("within"))
@@ -80,7 +79,7 @@ def audit(
         raise InputError("--discover searches one score", next_step="leave out --correction, or search first")
     out.check(files, correction)
     # a correction imports numba, which an audit alone does not need
-    model = None if correction is None else Correction.load(correction)
+    model = None if correction is None else propcal.Correction.load(correction)
     settings = given(rule, asked, names, Roles(weight_kind=roles.weight_kind))
     settings |= next(({"within": gate.limit} for gate in conditions if gate.name == "within"), {})
     with warnings_as_lines():
@@ -118,14 +117,12 @@ def audit(
     end(decisions)
 
 
-def _result(people: Atoms, model: Any, settings: dict[str, Any], score: str | None) -> Any:
+def _result(people: propcal.Atoms, model: Any, settings: dict[str, Any], score: str | None) -> Any:
     """An audit, or a comparison of the score, called by its column, with its correction."""
-    from propcal import audit, compare
-
     if model is None:
-        return audit(people, **settings)
+        return propcal.audit(people, **settings)
     own = score if score and score != "corrected" else "score"
-    return compare({own: None, "corrected": model}, people, **settings)
+    return propcal.compare({own: None, "corrected": model}, people, **settings)
 
 
 def _json(shown: Any, others: Mapping[str, Any], suppress: int, gates: Sequence[Decision]) -> str:
@@ -212,7 +209,7 @@ def sites(
     out.show(content, lambda n: _sites_document(result, n))
 
 
-def _site_names(people: Atoms) -> list[str]:
+def _site_names(people: propcal.Atoms) -> list[str]:
     from propcal.core.patterns import SITE
     from propcal.core.reduction import by_key
 
@@ -220,7 +217,7 @@ def _site_names(people: Atoms) -> list[str]:
 
 
 def _sites_of(
-    people: Atoms, site: str | None, travel: bool, names: Identity, update: Any, *, corrected: bool
+    people: propcal.Atoms, site: str | None, travel: bool, names: Identity, update: Any, *, corrected: bool
 ) -> Sites | None:
     """The sites of an audit, compared, if there are several."""
     from propcal.sites.compare_sites import compare_sites

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 
+import propcal
 from propcal import option_records as options
 from propcal.cli.atoms import COLUMNS, groups_of, note_unused_labels, read_people, some_names
 from propcal.cli.commands_from_records import CONFIG, FORCE, ROWS, Files, Only, Without, told, words
@@ -23,11 +24,12 @@ from propcal.cli.screen import (
     working,
 )
 from propcal.core import criterion
+from propcal.core.arguments import check_choice
 from propcal.errors import InputError, TooManyUnseenError, refused
+from propcal.files.transaction import new_folders, outputs
 from propcal.option_records import Given, Identity, Reading, Roles
 
 if TYPE_CHECKING:
-    from propcal import Correction
     from propcal.scoring.scorer import ScoringSummary
 
 GROUPING = ("intersections", "missing", "gamma")  # an audit of the correction has the same groups
@@ -79,14 +81,12 @@ def fit(
         Write a correction that may be shared with another site: rounded, without adjustments that rest on
         fewer than 11 people, and without a fingerprint of the data.
     """
-    from propcal import estimators
     from propcal.documents.written_files import fit_lines, sharing_lines
-    from propcal.files.transaction import outputs
 
     settings = options.given(rule, bins, fitting, chance)
     if settings.get("guard") == "none":
         settings["guard"] = None
-    algorithm = getattr(estimators, criterion.METHODS[METHODS[method]])
+    algorithm = getattr(propcal.estimators, criterion.METHODS[METHODS[method]])
     model = (algorithm.paper if paper else algorithm)(**settings)
     model.settings()  # check the options before the work begins
     check_file(output, files, config, force=force)
@@ -206,12 +206,9 @@ def apply(
     column
         Name of the new column.
     """
-    from propcal import Correction
-    from propcal.core.arguments import check_choice
     from propcal.data.file_source import check_same_columns, find_files, open_people
     from propcal.data.role_columns import INVALID
     from propcal.files.table_files import writes_text
-    from propcal.files.transaction import new_folders, outputs
     from propcal.scoring.files import score_files
 
     if not column:
@@ -234,7 +231,7 @@ def apply(
     try:
         with new_folders(*targeted), outputs(force=force):
             targets = [Path(output)] if folder is None else _targets(folder, paths, reads, force=force)
-            correction = Correction.load(model)
+            correction = propcal.Correction.load(model)
             sources = open_people(paths, missing=roles.na or [], advice="apply needs a row for each person")
             lacking = [name for name in correction.reads if name not in sources[0].names]
             if lacking:
@@ -268,7 +265,9 @@ def apply(
         say(f"{counted.rows:,} rows with their corrected score in column {column!r}: {output}")
 
 
-def _counted(correction: Correction, summary: ScoringSummary, column: str, written: Sequence[Path]) -> str:
+def _counted(
+    correction: propcal.Correction, summary: ScoringSummary, column: str, written: Sequence[Path]
+) -> str:
     """What was counted, as JSON; no file if it was refused."""
     from propcal.documents.data import json_text
 
@@ -307,12 +306,11 @@ def show(
     format
         Print text or JSON.
     """
-    from propcal import Correction
     from propcal.documents.correction import correction_document, effects
     from propcal.documents.data import json_text
     from propcal.render.text import text
 
-    correction = Correction.load(model)
+    correction = propcal.Correction.load(model)
     if format == "text":
         draw(text(correction_document(correction)))
         return
@@ -358,9 +356,6 @@ def export(
     output
         Write to this file. Default: print it
     """
-    from propcal import Correction
-    from propcal.files.transaction import outputs
-
     if output is not None:
         check_file(output, model, force=force)
     if language == "sql" and sql.score is None:
@@ -368,7 +363,7 @@ def export(
     only_sql = words("export", replace(sql, unseen=None))
     if language != "sql" and only_sql:
         raise refused("sql only", flag=only_sql[0], language=language)
-    correction = Correction.load(model)
+    correction = propcal.Correction.load(model)
     if language == "sql":
         exported = correction.to_sql(**vars(sql))
         text, summary = exported.script, repr(exported)

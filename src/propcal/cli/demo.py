@@ -11,15 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
+import propcal
+from propcal.auditing.names import LOSSES, MEASURE_NAMES
 from propcal.cli.commands_from_records import words
 from propcal.cli.screen import say, voice
 from propcal.errors import InputError
+from propcal.files.transaction import outputs
 from propcal.option_records import DATA, METHOD, OUTPUT, Roles
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from propcal import Comparison
     from propcal.documents.blocks import Document
 
 ATTRIBUTES = ["race", "gender"]
@@ -77,8 +79,6 @@ def demo(
     seed
         Seed for random numbers of generated visits.
     """
-    from propcal import compare
-
     console = Console(quiet=voice.quiet)
     began = perf_counter()
     if output.exists() and not output.is_dir():
@@ -92,7 +92,7 @@ def demo(
         )
         status.update("Auditing...")
         rows = [*example.files.values()][-1]
-        compared = compare(rows, scores=example.scores, **example.columns, **example.names)
+        compared = propcal.compare(rows, scores=example.scores, **example.columns, **example.names)
         paths = _write(output, example, compared)
     _show(console, example, compared)
     _say_next(paths, example.columns)
@@ -101,7 +101,6 @@ def demo(
 
 def real_people(alpha: float, say_step: Callable[[str], None]) -> Example:
     """The score of `load_doctor_visits` before and after a correction, in people not used to fit it."""
-    from propcal import PMCBoost
     from propcal.datasets import load_doctor_visits
 
     years = load_doctor_visits()
@@ -109,7 +108,7 @@ def real_people(alpha: float, say_step: Callable[[str], None]) -> Example:
     past, new = years[years["person"] < half], years[years["person"] >= half]
     say_step(f"Correcting ({COMPILES})...")
     columns: dict[str, Any] = {"outcome": "frequent", "groups": ["plan", "limited"], "cluster": "person"}
-    model = PMCBoost(alpha=alpha).fit(past, score="risk", unit="person-years", **columns)
+    model = propcal.PMCBoost(alpha=alpha).fit(past, score="risk", unit="person-years", **columns)
     return Example(
         f"{len(years):,} years of people in the RAND Health Insurance Experiment (open data), and a score "
         "for five doctor visits or more in a year that was developed on people with free care. "
@@ -125,7 +124,6 @@ def real_people(alpha: float, say_step: Callable[[str], None]) -> Example:
 
 def generated_visits(people: int, alpha: float, seed: int, say_step: Callable[[str], None]) -> Example:
     """A logistic regression of generated visits, corrected by the default and by the paper's settings."""
-    from propcal import MCBoost, PMCBoost
     from propcal.datasets import make_ed_visits
 
     say_step("Generating visits...")
@@ -135,9 +133,9 @@ def generated_visits(people: int, alpha: float, seed: int, say_step: Callable[[s
     say_step("Fitting the base model...")
     score = base_model(learn)
     methods = {
-        "the paper's PMCBoost": PMCBoost.paper(alpha=alpha),
-        "the paper's MCBoost": MCBoost.paper(alpha=alpha),
-        "PMCBoost": PMCBoost(alpha=alpha),
+        "the paper's PMCBoost": propcal.PMCBoost.paper(alpha=alpha),
+        "the paper's MCBoost": propcal.MCBoost.paper(alpha=alpha),
+        "PMCBoost": propcal.PMCBoost(alpha=alpha),
     }
     for name, method in methods.items():
         say_step(f"Correcting with {name} ({COMPILES})...")
@@ -166,10 +164,8 @@ def base_model(learn: pd.DataFrame) -> Callable[[pd.DataFrame], Any]:
     return lambda visits: model.predict_proba(visits[FEATURES])[:, 1]
 
 
-def _write(output: Path, example: Example, compared: Comparison) -> list[Path]:
+def _write(output: Path, example: Example, compared: propcal.Comparison) -> list[Path]:
     """Write the report, the correction and the data; returns the files."""
-    from propcal.files.transaction import outputs
-
     paths = [output / name for name in ("report.html", "correction.json", *example.files)]
     with outputs() as out:
         compared.to_html(paths[0], title=example.title, correction=example.model)
@@ -179,7 +175,7 @@ def _write(output: Path, example: Example, compared: Comparison) -> list[Path]:
     return paths
 
 
-def _show(console: Console, example: Example, compared: Comparison) -> None:
+def _show(console: Console, example: Example, compared: propcal.Comparison) -> None:
     """The audit of the score, and what its correction changed."""
     from propcal.documents.audit import audit_document
     from propcal.documents.correction import attribute_sentences
@@ -202,9 +198,8 @@ def _show(console: Console, example: Example, compared: Comparison) -> None:
     tell(f"{last_headline(compared)[1]}.\n{compared.audits[last].verdict}\n")
 
 
-def _losses(compared: Comparison) -> Document:
+def _losses(compared: propcal.Comparison) -> Document:
     """Losses, AUROC and Brier score of each score."""
-    from propcal.auditing.names import LOSSES, MEASURE_NAMES
     from propcal.documents.blocks import Column, Document
     from propcal.documents.words import table
 

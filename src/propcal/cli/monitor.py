@@ -15,6 +15,7 @@ from propcal.cli.atoms import groups_of
 from propcal.cli.commands_from_records import ROWS, Only, Without
 from propcal.cli.screen import Output, check_file, progress, say, warnings_as_lines, working
 from propcal.errors import InputError, refused
+from propcal.files.transaction import outputs
 from propcal.numbers import listed
 from propcal.option_records import METHOD, TIME, Calendar, Given, Identity, LossRule, Reading, Roles, given
 
@@ -73,7 +74,6 @@ def monitor(
     """
     from propcal.documents.course import course_document
     from propcal.documents.written_files import added_lines
-    from propcal.files.transaction import outputs
     from propcal.monitoring.monitor import Added, Monitor
     from propcal.protect.courses import protected_course
 

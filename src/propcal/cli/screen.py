@@ -22,6 +22,7 @@ from rich.console import Console
 
 from propcal.cli.commands_from_records import CONFIG, FORCE, told
 from propcal.errors import InputError, plain
+from propcal.files.transaction import check_target, outputs, write_text
 from propcal.numbers import listed
 from propcal.option_records import OUTPUT
 
@@ -197,8 +198,6 @@ class Output:
 
         `forms` make the text of each file, by the name of its field, with counts below a number protected.
         """
-        from propcal.files.transaction import outputs, write_text
-
         content = forms["output"](self.suppress or 0) if self.output or self.as_json else ""
         with outputs(force=self.force):
             write_text(f"{content}\n", self.output)
@@ -235,7 +234,6 @@ def terminal() -> Console | None:
 def check_file(path: Path | str, *reads: Reads, force: bool) -> None:
     """Refuse an output file that may not be written, or that is one of the files or patterns to be read."""
     from propcal.data.file_source import find_files
-    from propcal.files.transaction import check_target
 
     single = [one for one in reads if one is None or isinstance(one, Path)]
     several = [one for some in reads if isinstance(some, list) and some for one in find_files(some)]

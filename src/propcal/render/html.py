@@ -21,7 +21,6 @@ from propcal.documents.blocks import (
     Block,
     Column,
     Document,
-    Fragment,
     Section,
     Table,
     leaves_at,
@@ -53,14 +52,10 @@ def environment() -> Environment:
         "nb": unbroken,
         "on_page": lambda blocks: shown_at(blocks, At.PAGE),
         "on_card": lambda blocks: leaves_at(blocks, At.CARD),
-        "in_card": lambda table: (table.columns_at(At.CARD), table.rows_at(At.CARD), svg.table_axis(table)),
         "card_cell": lambda column, row: cell(column, row, IN_NOTEBOOK),
-        "more_rows": Table.more_than,
         "kind": lambda block: type(block).__name__,
-        "fragment": _fragment,
-        "columns": lambda table: table.columns_at(At.PAGE),
+        "fragment": lambda block: filled(block.template, **block.content()),
         "cells": _cells,
-        "has_findings": lambda table: any(column.kind == "finding" for column in table.columns_at(At.PAGE)),
         "packed": packed,
         "hash": _hash,
         "is_long": _is_long,
@@ -68,17 +63,10 @@ def environment() -> Environment:
         "sorts": lambda column: KINDS[column.kind].words,
         "before_menu": lambda blocks: blocks[: _menu(blocks)],
         "after_menu": lambda blocks: blocks[_menu(blocks) :],
-        "row_text": lambda row: row.printed(ON_PAGE),
-        "forest_bars": lambda forest: [svg.forest_bar(row, forest.axis) for row in forest.rows],
-        "table_axis": svg.table_axis,
-        "table_bar": svg.table_bar,
-        "forest_ticks": lambda axis: svg.forest_scale(axis).ticks,
-        "right_place": lambda forest: f"{float(svg.forest_scale(forest.axis)(forest.right)):.1f}",
-        "scales": svg.scales,
-        "paths": svg.paths,
-        "group_lines": svg.group_lines,
-        "group_data": svg.group_data,
     }
+    drawn = "forest_bar forest_scale table_axis table_bar scales paths group_lines group_data"
+    jinja.filters |= {name: getattr(svg, name) for name in drawn.split()}
+    jinja.globals |= {"At": At, "page_style": ON_PAGE}
     return jinja
 
 
@@ -108,10 +96,6 @@ def _is_long(document: Document) -> bool:
     """Whether a table is so long that a browser had better draw the page bit by bit."""
     parts = [block for section in document.blocks if isinstance(section, Section) for block in section.blocks]
     return any(isinstance(block, Table) and len(block.rows) > LONG for block in parts)
-
-
-def _fragment(block: Fragment) -> Markup:
-    return filled(block.template, **block.content())
 
 
 def _cells(row: Mapping[str, Any], columns: Sequence[Column]) -> list[tuple[Column, str, str]]:

@@ -75,8 +75,8 @@ def test_demo_ends_with_an_audit_and_the_next_command(demo):
 
 def test_demo_writes_a_correction_that_loads(demo):
     folder, output = demo
-    assert str(folder / "correction.json") in output.replace("\n", "")
-    correction = Correction.load(folder / "correction.json")
+    assert str(folder / "model.json") in output.replace("\n", "")
+    correction = Correction.load(folder / "model.json")
     assert correction.attributes == ("race", "gender")
     assert correction.apply([0.5], {"race": ["White"], "gender": ["F"]}).shape == (1,)
 
@@ -86,7 +86,7 @@ def test_demo_is_the_same_each_time(demo, tmp_path):
     again = CliRunner().invoke(
         app, ["demo", "--people", "40000", "-o", str(tmp_path)], env={"COLUMNS": "160"}
     )
-    first, second = (Correction.load(one / "correction.json") for one in (tmp_path, folder))
+    first, second = (Correction.load(one / "model.json") for one in (tmp_path, folder))
     assert first.model_id == second.model_id  # their files differ in the time alone
     assert table_row(again.output, "PMCBoost") == table_row(output, "PMCBoost")
 

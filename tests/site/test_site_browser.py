@@ -84,6 +84,14 @@ def test_a_verdict_is_read_without_scrolling(visit, name):
     assert max(rights) <= 390
 
 
+def test_on_a_phone_the_type_of_an_argument_has_the_whole_line(visit):
+    page = visit("reference/generated/propcal.audit.html", width=390, height=800)
+    names = page.locator("dl.field-list dl dt:has(.classifier)")
+    shown = names.evaluate_all("all => all.map(one => getComputedStyle(one).display)")
+    assert len(shown) > 10
+    assert set(shown) == {"block"}
+
+
 def test_dark_mode_is_dark(visit):
     page = visit("start.html")
     page.evaluate("document.documentElement.dataset.theme = 'dark'")
@@ -97,6 +105,7 @@ def test_search_works_offline(visit):
     page.locator("#search-results li", has_text="Several sites, no rows shared").first.wait_for()
 
 
+@pytest.mark.browser  # it needs none, but the site, as the others do
 def test_no_link_of_the_site_is_dead():
     paths = [path for path in SITE.rglob("*.html") if "_static" not in path.parts]
     pages = {path: path.read_text(encoding="utf-8") for path in paths}

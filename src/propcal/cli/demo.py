@@ -166,7 +166,7 @@ def base_model(learn: pd.DataFrame) -> Callable[[pd.DataFrame], Any]:
 
 def _write(output: Path, example: Example, compared: propcal.Comparison) -> list[Path]:
     """Write the report, the correction and the data; returns the files."""
-    paths = [output / name for name in ("report.html", "correction.json", *example.files)]
+    paths = [output / name for name in ("report.html", "model.json", *example.files)]
     with outputs() as out:
         compared.to_html(paths[0], title=example.title, correction=example.model)
         example.model.correction_.save(paths[1])

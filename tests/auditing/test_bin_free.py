@@ -181,6 +181,15 @@ def test_the_json_has_the_measures_if_asked_and_protected_results_those_of_many_
     assert {row["group"] for row in exact} - {row["group"] for row in shown} == {"sex=few"}
 
 
+def test_chance_of_people_with_one_score_is_that_of_their_number_of_events():
+    """Then the largest sum over a range of scores is that of all: 1.96 standard errors of a share."""
+    score, y = np.full(400, 0.5), np.arange(400) % 2
+    overall = bin_free_measures(y, score).set_index("measure").loc["ecce"]
+    assert overall.value == 0
+    assert overall.chance_95 == pytest.approx(1.96 * 0.5 / np.sqrt(400), rel=0.1)
+    assert overall.chance_median == pytest.approx(0.674 * 0.5 / np.sqrt(400), rel=0.1)
+
+
 def test_repeat_visits_widen_what_chance_shows():
     rng = np.random.default_rng(4)
     score = np.repeat(rng.beta(2, 4, 600), 5)

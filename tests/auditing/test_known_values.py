@@ -10,12 +10,15 @@ from scipy.stats import norm
 from propcal import Atoms, audit
 from propcal.auditing.audit_claims import _where_scores_are, certain_regions
 from propcal.auditing.audit_tables import detectable
+from propcal.auditing.chance import score_cells
 from propcal.auditing.claims import Region
 from propcal.auditing.hypothesis_tests import events_p_value, slope_test
-from propcal.auditing.loss_intervals import DEBIASED_COLUMNS
+from propcal.auditing.loss_intervals import DEBIASED_COLUMNS, _noisy
 from propcal.auditing.measures import ratio_intervals, reversed_ranking, surely_not_reversed
+from propcal.auditing.named_errors import errors_to_name
 from propcal.auditing.rate_intervals import accepted_range, exact_interval, possible_truths
 from propcal.auditing.sample import Sample
+from propcal.core.bins import uniform
 from propcal.core.fit.evidence import repeat_effect
 from propcal.core.fit.log_odds_cells import Basis, _triangles, count_cells
 from propcal.core.groups import EVERYBODY
@@ -190,3 +193,44 @@ def test_knots_are_the_first_scores_that_have_enough_people_below_or_at_them():
     score = expit((place - 50) / 10)  # far enough apart not to share a cell
     cells = count_cells(rows_to_atoms(score, place % 2 == 0, None), (EVERYBODY,), 16)
     assert (10 * Basis(cells).knots + 50).round().tolist() == [5, 28, 50, 73, 95]
+
+
+def test_bumps_stand_at_the_ends_and_the_middles_of_equal_parts_of_the_people():
+    """The middle of the first of eight parts is at 6.25 % of the people: of 100, the 7th."""
+    place = np.arange(1, 101)
+    cells = count_cells(rows_to_atoms(expit((place - 50) / 10), place % 2 == 0, None), (EVERYBODY,), 16)
+    found = 10 * Basis(cells, n_bumps=8).bumps + 50
+    assert found.round().tolist() == [1, 7, 19, 32, 44, 57, 69, 82, 94, 100]
+
+
+def test_cells_in_which_chance_is_drawn_are_parts_of_every_bin():
+    atoms = rows_to_atoms(*rows((0.05, 9, 1), (0.09, 9, 1), (0.91, 9, 8), (0.99, 9, 9)), None)
+    cells = score_cells(atoms, uniform(10))
+    assert cells.bin_index.tolist() == [0, 0, 9, 9]
+    assert cells.score == pytest.approx([0.05, 0.09, 0.91, 0.99])
+
+
+def test_chance_drawn_at_a_score_is_as_wide_as_that_of_the_true_rate():
+    """The standard deviation of an outcome is 0.5 at a score of 0.5, and 0.4 at a rate of 0.2."""
+    truth, score, chance = np.array([0.5, 0.2, 0.2]), np.full(3, 0.5), np.array([0.1, 0.1, -0.3])
+    assert _noisy(truth, score, chance) == pytest.approx([0.6, 0.28, 0.0])
+
+
+class Endless:
+    """Errors of which there is always another one."""
+
+    def clearest(self, named):
+        return len(named)
+
+    def whole_of(self, part, others):
+        return None
+
+    def remains(self, one, others):
+        return True
+
+    def size(self, one):
+        return 1.0
+
+
+def test_as_many_errors_are_named_as_asked_for():
+    assert errors_to_name(Endless(), 3) == [0, 1, 2]

@@ -211,3 +211,10 @@ def test_the_stake_is_shared_and_not_raised():
     assert ep.BET_STAKES.tolist() == ep.BET_STAKES[::-1].tolist()  # as much on either direction
     # the first million beginnings leave (24 + 1) / (a million + 25) of it
     assert 1 - ep.onset_stakes(10**6).sum() == pytest.approx(25 / 1_000_025)
+
+
+def test_the_maximum_of_a_parabola_lies_between_the_points_of_a_grid():
+    x = np.arange(-5.0, 6.0)
+    tops = np.array([0.0, 100.0, -100.0])
+    assert ep._highest(tops[:, None] - (x - 0.3) ** 2) == pytest.approx(tops)
+    assert ep._highest(-np.abs(x)[None] - 3.0) == pytest.approx([-3.0])  # at a point of the grid

@@ -47,6 +47,14 @@ def test_findings_and_the_conclusion_are_those_of_the_audit(exact, shown):
     assert shown.verdict.tests["rejected"].tolist() == exact.verdict.tests["rejected"].tolist()
 
 
+def test_nobody_is_said_to_have_a_score_of_0_or_1_if_nobody_has(visits):
+    inside = audit(visits.admitted, visits.score.clip(0.01, 0.99), n_draws=100)
+    certain = audit(visits.admitted, visits.score.where(visits.age < 80, 1), n_draws=100)
+    for a, told in ((inside, False), (certain, True)):
+        for each in (a, protected_audit(a, 11)):
+            assert any("a score of exactly 0 or 1" in note for note in each.notes) == told
+
+
 def test_statistics_of_many_people_are_those_of_the_audit_at_their_printed_digits(exact, shown):
     events = exact.groups["positives"]
     many = (events >= 11) & (exact.groups["people"] - events >= 11) & (exact.groups["people"] >= 50)

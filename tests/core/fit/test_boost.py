@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import oracle
 from propcal import MCBoost, PMCBoost, dc_loss, mc_loss, pmc_loss
 from propcal.core.grid import UNIT, to_grid
+from propcal.errors import InputError
 
 # scores on and around edges, at 0 and 1, and ties
 EDGES = [0.0, 0.1, 0.25, 0.3, 0.5, 0.9, 1.0]
@@ -241,6 +242,12 @@ def test_after_convergence_every_eligible_category_is_within_its_cutoff(
     limit = 0.03 * np.maximum(rate, 0.1) if cls is PMCBoost else 0.03
     assert table.eligible.sum() > 20
     assert np.all(np.abs(table.gap[table.eligible]) <= limit + 2**-31)
+
+
+def test_a_step_of_more_than_twice_the_gap_is_refused(cohort, features):
+    """It would raise the squared error."""
+    with pytest.raises(InputError, match="eta"):
+        PMCBoost(eta=2.1).fit(cohort.score, cohort.y, sensitive_features=features)
 
 
 @pytest.mark.parametrize("eta", [0.1, 1.0, 1.9])

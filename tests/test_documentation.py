@@ -2,6 +2,7 @@
 
 import inspect
 import re
+import textwrap
 
 import pytest
 
@@ -63,3 +64,12 @@ def test_the_documentation_for_people_has_at_most_30_000_words():
     pages = [path for path in pages if not {"reference", "gallery"} & set(path.relative_to(DOCS).parts)]
     pages += [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
     assert sum(map(words, pages)) <= 30_000
+
+
+def test_the_changelog_of_a_release_fits_two_screens():
+    """Of 50 lines with 120 columns each."""
+    _, *releases = (ROOT / "CHANGELOG.md").read_text().split("\n## ")
+    assert len(releases) > 2
+    for release in releases:
+        lines = release.replace("\n  ", " ").splitlines()
+        assert sum(max(1, len(textwrap.wrap(line, 120))) for line in lines) <= 100, lines[0]

@@ -1,13 +1,19 @@
-"""Reads and writes files of atoms (Parquet, marked as personal data); refuses what is impossible."""
+"""Reads and writes files of atoms (Parquet, marked as personal data); refuses what is impossible.
+
+The state of a monitor is a file of atoms by period, whose header has its settings as well.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 from contextlib import suppress
+from dataclasses import asdict
 from os import PathLike
+from os.path import realpath
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import pyarrow as pa
@@ -16,15 +22,20 @@ import pyarrow.parquet as pq
 from propcal.core.arguments import refuse_special
 from propcal.core.atoms import SUMS, Atoms, LeftOut, Shared
 from propcal.core.grid import MAX_PEOPLE, UNIT, FloatArray
-from propcal.core.patterns import Level, patterns_of, sort_levels
-from propcal.core.reduction import relevelled
+from propcal.core.groups import Group
+from propcal.core.patterns import PERIOD, Level, patterns_of, sort_levels
+from propcal.core.reduction import people_by_key, relevelled
 from propcal.data.csv_parquet_excel import ATOMS_FORMAT, atoms_header, check_dictionaries
 from propcal.data.levels import text_key
 from propcal.data.role_columns import LARGEST_WEIGHT
 from propcal.errors import Argument, FileFormatError, InputError, Text, refused
 from propcal.files.correction_file import derived, recipes
 from propcal.files.strict_json import check_of, distinct, need, refuse_newer, schema_of
-from propcal.files.transaction import whole_file
+from propcal.files.transaction import Look, look_of, outputs, whole_file
+from propcal.option_records import Identity, given
+
+if TYPE_CHECKING:
+    from propcal.monitoring.monitor import Monitor
 
 ATOMS_VERSION = 1
 ROW_BYTES, ATTRIBUTE_BYTES = 128, 16  # peak memory per row, and per attribute (measured: 95 and 10)
@@ -266,3 +277,72 @@ def _check_squares(
 
 def _at_most(small: FloatArray, large: FloatArray) -> bool:
     return bool(np.all(small <= large * (1 + ROUNDING) + SMALLEST))
+
+
+MONITOR = ("propcal-monitor", 1)
+_NO_STATE = "is not the state of a monitor: " + Argument(
+    "Monitor.save", written="write one with Monitor.save"
+)
+# what the file looked like when a monitor was read from it
+_looked: WeakKeyDictionary[Monitor, tuple[str, Look | None]] = WeakKeyDictionary()
+
+
+def save_monitor(monitor: Monitor, path: str | PathLike[str]) -> None:
+    """Write the state, whole or not at all; refuse if another run has changed the file meanwhile."""
+    if monitor.atoms is None:
+        raise InputError("the monitor has no people yet, so there is nothing to save")
+    content = {
+        "settings": monitor.settings,
+        "identity": asdict(monitor.identity),
+        "periods": {period: asdict(monitor.records[period]) for period in monitor.periods},
+        "watched": [
+            {"group": [list(pair) for pair in one.group.conditions], "later": one.later}
+            for one in monitor.watched
+        ],
+        "edges": monitor.edges,
+    }
+    known = _looked.get(monitor)
+    again = known is not None and known[0] == realpath(path)
+    with outputs() as out:
+        save_atoms(monitor.atoms, path, kind=MONITOR, more={"monitor": content})
+        if known is not None and again:
+            out.unless_changed(path, known[1])
+    if again:
+        _looked[monitor] = realpath(path), look_of(path)
+
+
+def load_monitor(path: str | PathLike[str]) -> Monitor:
+    """Read a state; refuse anything that `save_monitor` would not write."""
+    before = look_of(path)
+    atoms, header = read_atoms(path, MONITOR, _NO_STATE)
+    try:
+        monitor = _restored(header.get("monitor"), atoms)
+    except (FileFormatError, InputError, TypeError, KeyError, ValueError, AttributeError) as error:
+        told = str(error) if isinstance(error, (FileFormatError, InputError)) else "its header is malformed"
+        raise refused("state damaged", FileFormatError, path=path, told=told) from None
+    _looked[monitor] = realpath(path), before
+    return monitor
+
+
+def _restored(content: Any, atoms: Any) -> Monitor:
+    from propcal.monitoring.monitor import Monitor, PeriodRecord  # not needed for atoms alone
+    from propcal.monitoring.watched_groups import WatchedGroup
+
+    need(isinstance(content, dict), "it has no settings")
+    monitor = Monitor(**content["settings"], **given(Identity(**content["identity"])))
+    records = {str(name): PeriodRecord(**record) for name, record in content["periods"].items()}
+    for name, record in records.items():
+        monitor.calendar.start(name)
+        need(type(record.people) is int and record.people > 0, "a period has nobody")
+    people = people_by_key(atoms, PERIOD)
+    need(people == {name: record.people for name, record in records.items()}, "its periods do not add up")
+    own = [name for name in atoms.patterns.attributes if name != PERIOD]
+    need(own == list(monitor.columns.attributes), "its groups are not those of its settings")
+    watched = [
+        WatchedGroup(Group(tuple((str(a), level) for a, level in one["group"])), int(one["later"]))
+        for one in content["watched"]
+    ]
+    need(bool(watched) and {a for one in watched for a, _ in one.group.conditions} <= {*own}, "its groups")
+    monitor.edges = [float(edge) for edge in content["edges"]]
+    monitor.atoms, monitor.records, monitor.watched = atoms, records, watched
+    return monitor

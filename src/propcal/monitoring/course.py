@@ -200,10 +200,10 @@ class Course(Printed):
         Every number has the labels `score` and `state`, if one is given: the command line takes the name of
         the state file, so that several monitors can write to one folder.
         """
+        from propcal.documents.data import openmetrics
         from propcal.protect.courses import protected_course
         from propcal.protect.rule import Rule
         from propcal.render.html import write_page
-        from propcal.render.openmetrics import openmetrics
 
         return write_page(openmetrics(protected_course(self, Rule(suppress).fewest), state), path)
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import textwrap
+import tomllib
 import unicodedata
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
+from pathlib import Path
 from typing import Any
 
 from propcal.extras import how_to_install
 
 # Okabe and Ito's colours, told apart by people with any colour vision, and line styles besides
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-HIGH, LOW = COLORS[1], COLORS[0]  # the score is too high, or was raised; too low, or lowered
 STYLES = ("-", "--", "-.", ":")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 SMALL, TEXT = 7.0, 8.0  # points: the smallest that can be read in print
@@ -20,17 +21,14 @@ HATCH: dict[str, Any] = {"facecolor": "0.96", "edgecolor": "0.6", "hatch": "////
 LETTER = 0.058  # inches that a letter of the small size takes on average
 WIDE = 5.0  # inches from which there is room beside the picture
 AND = " & "
-OTHERWISE = {
-    "\ufffd": "?",
-    "…": "...",
-    "≥": ">=",
-    "≤": "<=",
-    "←": "<",
-    "→": ">",
-    "−": "-",
-    "▶": ">",
-    "◀": "<",
-}
+LOOKS = Path(__file__).with_name("looks.toml")
+
+
+@cache
+def drawn_as(part: str) -> dict[str, Any]:
+    """A part of looks.toml."""
+    content: dict[str, Any] = tomllib.loads(LOOKS.read_text(encoding="utf-8"))[part]
+    return content
 
 
 def letters(text: str) -> str:
@@ -68,7 +66,7 @@ def symbol(sign: str) -> str:
     """A sign, or where the font lacks it plain letters or a mark."""
     if has_glyph(sign):
         return sign
-    return OTHERWISE.get(sign) or symbol("\ufffd")
+    return drawn_as("letters").get(sign) or symbol("\ufffd")
 
 
 def literal(text: str) -> str:

@@ -17,35 +17,7 @@ from propcal.render import figure
 NUMBER, BOLD = 0.18, 0.26  # inches that a cell must be wide for its number, and for a bold one
 SHADES = {"s1": 0.2, "s2": 0.35, "s3": 0.55, "s4": 0.75}  # of cells; the palest is not white
 TINY = 1e-9  # zero has no place on a log axis
-LOOKS: dict[str, dict[str, Any]] = {
-    "one-line": {"color": figure.HIGH, "ls": "--", "lw": 1.4},
-    "all-thin": {"color": "0.75", "lw": 0.6},
-    "guide": {"color": "0.55", "lw": 0.8, "zorder": 1},
-    "alarm": {"color": "0.3", "ls": (0, (6, 3))},
-    "grey": {"color": "0.35", "lw": 1.1},
-    "dot": {"marker": "o"},
-    "dark": {"color": "0.45"},
-    "pale": {"color": "0.75"},
-    "shade": {"color": "0.94"},
-    "solid": {"ls": "-"},
-    "dotted": {"ls": ":", "lw": 0.9},
-    "thin": {"lw": 0.5, "alpha": 0.45},
-    "dashed": {"ls": (0, (3, 2))},
-    "heavy": {"lw": 2.2},
-    "thick": {"lw": 3.0},
-    "hollow": {"mfc": "white"},
-    "stroke": {"marker": "|"},
-    "rightmost": {"color": "#009E73", "marker": ">"},
-    "leftmost": {"color": "#AA4499", "marker": "<"},
-    "diamond": {"marker": "D"},
-    "square": {"marker": "s"},
-    "cross": {"marker": "x"},
-    "high": {"color": figure.HIGH, "marker": "^"},
-    "low": {"color": figure.LOW, "marker": "v"},
-    "noise": {"color": "0.35", "mfc": "white"},
-    "red": {"color": figure.HIGH},
-    "blue": {"color": figure.LOW},
-}
+LOOKS: dict[str, dict[str, Any]] = figure.drawn_as("looks")
 FINDINGS = {  # the look of a row, and what the key says
     TOO_HIGH: ("high", "score too high"),
     TOO_LOW: ("low", "score too low"),
@@ -108,6 +80,8 @@ def _look(words: str) -> dict[str, Any]:
             style = figure.STYLES[1:][(i + i // len(figure.COLORS)) % 3] if i else "-"
             found |= {"color": figure.COLORS[i % 6], "ls": style, "marker": figure.MARKERS[i % 7], "lw": 1.4}
         found |= LOOKS.get(word, {})
+    if isinstance(found["ls"], list):  # lengths of dashes
+        found["ls"] = (0, tuple(found["ls"]))
     return found
 
 
@@ -155,10 +129,8 @@ def _fill(mark: Mark) -> dict[str, Any]:
     side, *shade = mark.look.split()
     if side == "few":
         return figure.HATCH
-    color, strength = (
-        {"high": figure.HIGH, "low": figure.LOW}.get(side, "white"),
-        SHADES.get("".join(shade), 1.0),
-    )
+    color = LOOKS[side]["color"] if side in ("high", "low") else "white"
+    strength = SHADES.get("".join(shade), 1.0)
     line = {"edgecolor": "0.85", "linewidth": 0.0 if side == "nobody" else 0.5}
     return line | {"facecolor": (color, strength)}
 

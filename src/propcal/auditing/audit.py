@@ -252,9 +252,7 @@ def assemble(findings: Findings, identity: Identity) -> Audit:
     from propcal.documents.audit_sentences import bin_free_summary, notes_of, verdict_of
 
     rule = findings.rule
-    if not identity.unit:
-        repeated = findings.people.clusters > 0
-        identity = replace(identity, unit="visits" if repeated else "people")
+    identity = replace(identity, unit=identity.unit or ("visits" if findings.people.clusters else "people"))
     groups = frames.groups_frame(findings, identity)
     labels = dict(zip(groups["group"], groups["label"]))
     categories = frames.categories_frame(findings, identity.unit)

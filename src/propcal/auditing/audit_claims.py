@@ -102,9 +102,8 @@ def certain_regions(atoms: Atoms) -> tuple[list[Region], list[Region]]:
 
 
 CERTAIN, FROM_OVERALL = "scores of exactly 0 and 1", "difference from the overall error"
-INTERVALS = (
-    "simultaneous intervals of the gaps of all cells"  # looked at once another test has found an error
-)
+# looked at once another test has found an error
+INTERVALS = "simultaneous intervals of the gaps of all cells"
 
 
 def group_claims(

@@ -272,14 +272,10 @@ def _of_rows(
 
 def _notes(names: list[str], fitted: dict[str, bool | None], unit: str) -> tuple[str, ...]:
     from propcal.documents.audit_sentences import fitting_note
+    from propcal.documents.words import words
 
     notes = [fitting_note(False, name, unit=unit) for name, known in fitted.items() if known is False]
-    notes.append(
-        f"Differences are relative to {names[0]}. If an interval includes 0, chance may explain the "
-        "difference. Intervals for the differences in MC, PMC and DC loss are wide, because a maximum over "
-        "many cells is known only roughly."
-    )
-    return tuple(notes)
+    return (*notes, words("notes", "differences", base=names[0]))
 
 
 def loss_of_everybody(comparison: Comparison) -> Any:

@@ -64,9 +64,8 @@ def most_of_none(p: float) -> float:
 
 CONFIDENCE = 0.95
 TAIL = (1 - CONFIDENCE) / 2
-NORMAL_REACH = normal_quantile(
-    (1 + CONFIDENCE) / 2
-)  # standard errors that a 95 % interval reaches to either side
+# standard errors that a 95 % interval reaches to either side
+NORMAL_REACH = normal_quantile((1 + CONFIDENCE) / 2)
 POINTS, REACH = 17, 4  # truths tried, and how many times the noise they reach around the error found
 
 

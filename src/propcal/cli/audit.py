@@ -24,9 +24,8 @@ if TYPE_CHECKING:
     from propcal.documents.blocks import Document
     from propcal.sites.compare_sites import Sites
 
-TRAVEL = METHOD.flag(
-    "With sites: fit a correction on all other sites and test it at each site (leave-one-site-out)."
-)
+LEFT_OUT = "With sites: fit a correction on all other sites and test it at each site (leave-one-site-out)."
+TRAVEL = METHOD.flag(LEFT_OUT)
 ASKED = ("n_draws", "bin_free", "within", "random_state", "thresholds")  # what a fit does not ask
 IN_PYTHON = (
     "In Python: propcal.PMCBoost(groups=propcal.discover(...).groups). "
@@ -91,9 +90,8 @@ def audit(
             except InputError as refused:
                 if refused.argument != "within" or not any(gate.name == "within" for gate in conditions):
                     raise
-                result = _result(
-                    people, model, settings | {"within": None}, roles.score
-                )  # the condition is undecided
+                settings["within"] = None  # the condition is undecided
+                result = _result(people, model, settings, roles.score)
             sites = _sites_of(people, roles.site, travel, names, update, corrected=model is not None)
         found = _search(files, roles, Search(features=discover), names) if discover else None
     note_unused_labels(names.labels, people)

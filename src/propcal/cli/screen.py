@@ -164,11 +164,6 @@ class Output:
     config: Path | None = CONFIG
 
     @property
-    def on_pages(self) -> int:
-        """Below which counts are protected on pages and in metrics."""
-        return PAGE_SUPPRESS if self.suppress is None else self.suppress
-
-    @property
     def files(self) -> dict[str, Path]:
         """The files to write, by their options."""
         pages = {"--html": self.html, "--md": self.markdown}
@@ -199,11 +194,12 @@ class Output:
         `forms` make the text of each file, by the name of its field, with counts below a number protected.
         """
         content = forms["output"](self.suppress or 0) if self.output or self.as_json else ""
+        below = PAGE_SUPPRESS if self.suppress is None else self.suppress
         with outputs(force=self.force):
             write_text(f"{content}\n", self.output)
             for name in ("html", "markdown", "metrics"):
                 path = getattr(self, name)
-                write_text("" if path is None else forms[name](self.on_pages), path)
+                write_text("" if path is None else forms[name](below), path)
         return content
 
     def show(self, content: str, *documents: Callable[[int], Document], full: bool = True) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from propcal.auditing.audit_tables import row_dicts
+from propcal.auditing.audit_tables import ENDS, row_dicts
 from propcal.auditing.names import CHANCE, HEADLINES, NONE_FOUND, NOT_ENOUGH, TOO_HIGH, TOO_LOW, UNTESTED
 from propcal.documents.blocks import (
     RATIO,
@@ -53,14 +53,14 @@ MEANING = {
 
 def sites_document(sites: Sites, title: str | None = None) -> Document:
     """The document of a comparison of sites."""
-    names = sites.identity
+    names, steps = sites.identity, sentences("sites", "next_steps", sites)
     return Document(
         brand="Comparison of sites",
         title=title or names.title or names.score or f"Risk score at {len(sites.sites)} sites",
         about=named_texts(Score=names.score, Outcome=names.outcome, Source=names.source, Period=names.period),
         blocks=[
             _verdict(sites, SUBGROUPS),
-            Section("next", "What to do next", [_next_steps(sites)], places=At.PAGE),
+            Section("next", "What to do next", [Items("", steps)], places=At.PAGE),
             Section("sites", "Measures of each site", _measures(sites)),
         ],
     )
@@ -77,10 +77,6 @@ def _verdict(sites: Sites, untested: str = "") -> Verdict:
     tone = HEADLINES[NOT_ENOUGH if nothing else sites.conclusion].tone
     sentences = [*sites.sentences, *([untested] if untested and nothing else [])]
     return Verdict(tone, sites.headline, sentences, subject="Sites", explanation=DEFINITION)
-
-
-def _next_steps(sites: Sites) -> Items:
-    return Items("", sentences("sites", "next_steps", sites))
 
 
 def _measures(sites: Sites) -> list[Block]:
@@ -106,7 +102,8 @@ def _table(sites: Sites) -> Table:
     tested = CHANCE if sites.conclusion != NOT_ENOUGH else NOT_ENOUGH
     rows[0]["finding"] = next((c.direction for c in sites.claims if c.kind == "overall"), tested)
     rows += row_dicts(sites.sites[~sites.small])
-    unadjusted = [row for row in rows if row["finding"] == CHANCE and _excludes_one(row)]
+    chance = [row for row in rows if row["finding"] == CHANCE]
+    unadjusted = [row for row in chance if excludes_one(*_estimate(row, RATIO)[1:])]
     for row in unadjusted:
         row["finding"] = f"{CHANCE} +"
     measures = []
@@ -117,10 +114,6 @@ def _table(sites: Sites) -> Table:
     small = names.worded(TOO_SMALL) if sites.small.any() else ""
     texts = {"unit": names.unit, "unadjusted": unadjusted, "small": small}
     return table("each-site", rows, measures=measures, **texts)
-
-
-def _excludes_one(row: Any) -> bool:
-    return excludes_one(row[f"{RATIO}_low"], row[f"{RATIO}_high"])
 
 
 def _summary(sites: Sites) -> list[Block]:
@@ -149,7 +142,7 @@ def _forest(sites: Sites, name: str) -> Forest:
 
 
 def _estimate(row: Mapping[str, Any], name: str) -> list[Any]:
-    return [row[f"{name}{end}"] for end in ("", "_low", "_high")]
+    return [row[f"{name}{end}"] for end in ENDS]
 
 
 def _forest_row(label: str, estimate: Sequence[Any], digits: int, look: str = "noise") -> ForestRow:

@@ -175,32 +175,23 @@ class ScoringSummary:
     mean_shift: float | None
 
 
-class Tally:
-    """Counts what happened to the rows of many batches, so that it can be reported once."""
+class Tally(ScoreTally):
+    """Also counts what happened to the rows of many batches, so that it can be reported once."""
 
     def __init__(self, scorer: Scorer) -> None:
+        super().__init__()
         self._name, self._correction = Column(scorer.score), scorer.correction
         self._between = False  # whether a score lies between 0 and 1
-        self._scores, self._invalid = ScoreTally(), scorer.invalid
+        self._invalid = scorer.invalid
         features = [feature.column for feature in self._correction.features]
         self._names = (*self._correction.attributes, *features)
         self._unlisted = np.zeros(len(self._names), dtype=np.int64)
         self._unseen_rows = self._changed = self._shift = 0  # the shift in units of the grid
 
-    @property
-    def n(self) -> int:
-        """The number of rows."""
-        return self._scores.n
-
-    @property
-    def invalid(self) -> int:
-        """The number of scores that are missing or outside [0, 1]."""
-        return self._scores.invalid
-
     def add_scores(self, scores: FloatArray) -> bool:
         """Count a batch; returns whether all scores so far are in [0, 1]."""
         self._between |= bool(np.any((scores > 0) & (scores < 1)))
-        return self._scores.add(scores)
+        return self.add(scores)
 
     def add_levels(self, rows: ScoringRows) -> None:
         """Count the levels that did not occur in fitting."""
@@ -248,7 +239,7 @@ class Tally:
         if not self.n:
             return
         if self._invalid == "error":
-            self._scores.check(self._name, scoring=True)
+            self.check(self._name, scoring=True)
         if self.n - self.invalid >= FEWEST_SWAPPED and not self._between:
             self._warn("holds only 0 and 1", "is it the outcome instead of the score?")
         warn_of_unlisted(self._correction, self._unlisted, self.n)

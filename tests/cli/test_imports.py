@@ -59,3 +59,9 @@ def test_an_audit_of_rows_in_memory_needs_tables_and_templates_alone():
         "propcal.audit(rng.random(500) < score, score, sensitive_features=['a', 'b'] * 250)"
     )
     assert imported(program) == {"pandas", "jinja2"}
+
+
+def test_a_fit_needs_nothing_that_another_command_imported(people, tmp_path):
+    words = [*map(str, people), "-o", str(tmp_path / "model.json")]
+    subprocess.run([sys.executable, "-m", "propcal", "fit", *words], capture_output=True, check=True)
+    assert (tmp_path / "model.json").exists()

@@ -86,7 +86,7 @@ def fit(
     settings = options.given(rule, bins, fitting, chance)
     if settings.get("guard") == "none":
         settings["guard"] = None
-    algorithm = getattr(propcal.estimators, criterion.METHODS[METHODS[method]])
+    algorithm = getattr(propcal, criterion.METHODS[METHODS[method]])
     model = (algorithm.paper if paper else algorithm)(**settings)
     model.settings()  # check the options before the work begins
     check_file(output, files, config, force=force)

@@ -86,7 +86,8 @@ def test_a_cell_of_a_fit_is_printed_with_the_numbers_of_its_table(fitted):
     low, high = (100 * float(edge) for edge in re.findall(r"[\d.]+", worst["bin"]))
     text = summary.listed()[0]
     assert f"predicted risk {low:.3g}-{high:.3g} %" in text
-    assert f"observed {100 * worst['outcome_rate']:.1f} %, predicted {100 * worst['mean_score']:.1f} %" in text
+    observed, predicted = (f"{100 * worst[name]:.1f} %" for name in ("outcome_rate", "mean_score"))
+    assert f"observed {observed}, predicted {predicted}" in text
 
 
 def test_explanations_count_the_people_who_are_not_shown(fitted):

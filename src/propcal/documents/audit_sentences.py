@@ -122,7 +122,7 @@ def _than_others(overall: Sequence[Claim], beyond: Sequence[Claim]) -> str:
     """Of which half of all people an overall error is smaller: "less so for women than for men".
 
     >>> women = Claim("beyond", "F", "women", "lower", estimate=1.24, others=1.53, others_label="men")
-    >>> _than_others([Claim("overall", "everybody", "", TOO_LOW)], [women])
+    >>> _than_others([Claim("overall", "everybody", "", finding.TOO_LOW)], [women])
     ', less so for women (O/E 1.24) than for men (O/E 1.53)'
     """
     if len(overall) != 1 or len(beyond) != 1 or not beyond[0].others_label:

@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 from paths import ROOT
-from propcal import PMCBoost
+from propcal import Groups, PMCBoost
 from propcal.cli import main
 from propcal.cli.gates import NAMES, Gates, read_gates
 from propcal.errors import InputError
@@ -74,7 +74,7 @@ def test_a_group_is_named_by_its_values():
         *("pmc", "pmc = 1", "pmc > x", "pmc > ", "foo > 1", "pmc > 1 2", "verdict > 1", "> 1", ""),
         *("pmc > 1e999", "pmc < 1e999", "pmc < -1", "pmc < 0", "pmc <= -0.1", "mc > 1", "mc.low > 5"),
         *("unseen > 100%", "unseen > 1%", "same-people", "same-people[a=b]", "within", "within 0%"),
-        *("within 150%", "within > 20%", "pmc[race=White] > 1", "oe[White] < 0.8", "oe[] < x"),
+        *("within 150%", "within > 20%", "pmc[race=White] > 1", "oe[White] < 0.8", "oe[] < 0.8"),
     ],
 )
 def test_a_condition_that_makes_no_sense_is_told_before_the_work(files, run, text):
@@ -260,6 +260,23 @@ def test_gates_of_a_correction(files, run):
     jsonschema.Draft202012Validator(SCHEMA).validate(content)
     files.assign(y=1 - files.y).to_csv("other.csv", index=False)
     assert "unseen" not in run("audit", "other.csv", *COLUMNS, *corrected, *fail_on("unseen > 1%"))[1]
+
+
+def test_unseen_levels_count_in_columns_that_the_audit_does_not_group_by(files, run):
+    """Also of one that it cuts in another way; 1 and 0 are not unseen where true and false were."""
+    icu = np.arange(len(files)) % 3 == 0
+    people = files.assign(icu=icu, age=20.0 + np.arange(len(files)) % 60)
+    people["risk"] = np.where(icu, people.risk / 2, people.risk)
+    groups = Groups(columns=["icu"], cuts={"age": [40]})
+    model = PMCBoost.paper(groups=groups).fit(people.risk, people.y, sensitive_features=people)
+    assert model.correction_.attributes == ("icu", "age")
+    model.correction_.save("model.json")
+    asked = ("--correction", "model.json", "--cut", "age=30", *fail_on("unseen > 0"))
+    people.assign(icu=icu.astype(int)).to_csv("numbers.csv", index=False)
+    run("audit", "numbers.csv", *COLUMNS, *asked)
+    people.assign(icu=np.where(icu, "yes", "no")).to_csv("recoded.csv", index=False)
+    _, err = run("audit", "recoded.csv", *COLUMNS, *asked, code=1)
+    assert "propcal: failed: unseen > 0%: unseen is 100%" in err
 
 
 def test_gates_of_file_and_command_line_add_up(files, run):

@@ -94,6 +94,17 @@ def test_a_file_may_be_laid_out_anew_and_carry_notes(path, model):
     assert Correction.load(path).about["user"] == {**loaded.about["user"], "approved_on": "2026-02-01"}
 
 
+@pytest.mark.parametrize("note", [float("nan"), object(), {1: 2}, "\ud800", [10**5000], [[[[[[[[[]]]]]]]]]])
+def test_notes_that_a_file_could_not_hold_are_refused(model, note):
+    with pytest.raises(InputError, match=r"notes must be texts, finite numbers.* at most 8 levels deep"):
+        model.correction_.with_notes(note=note)
+
+
+def test_the_deepest_notes_are_read_again(path, model):
+    model.correction_.with_notes(note=[[[[[[[[1]]]]]]]]).save(path)
+    assert Correction.load(path).about["user"] == {"note": [[[[[[[[1]]]]]]]]}
+
+
 def test_unknown_keys_of_about_are_kept(path):
     edited(path, lambda c: c["about"].update(model_card={"url": "https://example.org", "n": [1.5, None]}))
     edited(path, lambda c: c["about"].pop("model_id"))
@@ -143,6 +154,7 @@ def test_a_refusal_names_the_entry_and_the_fault(path, change, told):
         (lambda t: t.replace(b'"alpha": 0.05', b'"alpha" 0.05'), r"not JSON: .* \(line 5, column \d+\)"),
         (lambda t: t.decode().encode("utf-16"), "it is UTF-16 text. Save it as UTF-8"),
         (lambda t: t[:100], "not complete JSON. Is it truncated"),
+        (lambda t: t + b"// reviewed", r"not JSON: Extra data \(line \d+, column 1\)"),
         (lambda t: t.replace(b"PMCBoost", b"\xff\xff"), r"not UTF-8 text \(byte \d+\)"),
     ],
 )

@@ -25,7 +25,7 @@ from propcal.numbers import Limit
 from propcal.option_records import OUTPUT
 
 if TYPE_CHECKING:
-    from propcal import Atoms, Correction
+    from propcal import Atoms
 
 COMPARE = {">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le}
 # numbers of an audit that a condition limits: a table, and a column in the row of a loss
@@ -151,7 +151,7 @@ def _gate(text: str) -> Gate:
             problem = "a share is above 0% and below 100%" if name == "within" else "this can never hold"
     if problem:
         raise InputError(f"--fail-on {text!r}: {problem}", next_step=step)
-    return Gate(name, compare, limit, _group(group, text) if group else ())
+    return Gate(name, compare, limit, () if group is None else _group(group, text))
 
 
 def _possible(name: str, compare: str, limit: float) -> bool:
@@ -165,28 +165,9 @@ def _possible(name: str, compare: str, limit: float) -> bool:
 def _group(text: str, condition: str) -> tuple[tuple[str, str | None], ...]:
     """The values of attributes; none after the equal sign is a missing value."""
     pairs = [part.partition("=") for part in next(csv.reader([text], skipinitialspace=True))]
-    if not all(name.strip() and equals for name, equals, _ in pairs):
+    if not pairs or not all(name.strip() and equals for name, equals, _ in pairs):
         raise unlike("--fail-on", repr(condition), '"oe[race=White, sex=F] < 0.8"')
     return tuple((name.strip(), level.strip() or None) for name, _, level in pairs)
-
-
-def unseen_share(people: Atoms, correction: Correction | None) -> float:
-    """The share of people with a level that did not occur when the correction was fitted."""
-    import numpy as np
-
-    from propcal.core.patterns import level_places
-
-    if correction is None:
-        return math.nan
-    known, patterns = correction.patterns, people.patterns
-    strange = np.zeros(len(patterns), dtype=bool)
-    for name, levels in zip(known.attributes, known.levels):
-        if name in patterns.attributes:
-            a = patterns.attributes.index(name)
-            new = np.array([level not in level_places(levels) for level in patterns.levels[a]])
-            strange |= new[patterns.table[:, a]]
-    counts = np.bincount(people.pattern_index(), weights=people.people, minlength=len(patterns))
-    return float(counts[strange].sum() / counts.sum())
 
 
 def decide(
@@ -201,7 +182,7 @@ def decide(
     off = "" if several or sites is None or not sites.claims else f"sites: {sites.headline}"
     known = correction is not None and "fingerprint" in correction.about  # which people it was fitted to
     same = judged.settings["fitted_on_these"] if known else None
-    unseen = unseen_share(people, correction)
+    unseen = math.nan if correction is None else correction.unseen_share(people)
     return [_decide(gate, options, judged, printed, unseen, off, same) for gate in gates]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
@@ -168,6 +169,17 @@ def correction_from_json(text: str, path: str | PathLike[str] = "this text") -> 
     return correction
 
 
+def noted(about: Mapping[str, Any], notes: dict[str, object]) -> dict[str, Any]:
+    """What is known about a correction, with further notes of its users that a file can hold."""
+    found = {**about, "user": {**about.get("user", {}), **notes}}
+    with suppress(AttributeError, RecursionError, TypeError, ValueError):  # of what is no JSON
+        strict.canonical(notes).encode()
+        if _depth_within(found, MOST_DEPTH):
+            return found
+    problem = "notes must be texts, finite numbers, true, false, None, or lists and dicts of these"
+    raise InputError(f"{problem}, nested at most {MOST_DEPTH - 2} levels deep", argument="notes")
+
+
 def _depth_within(value: Any, most: int) -> bool:
     if not isinstance(value, (dict, list)):
         return True
@@ -204,7 +216,7 @@ def _correction(content: dict[str, Any], version: int) -> Correction:
     about, attributes = content["about"], content["attributes"]
     need(isinstance(about, dict) and _depth_within(about, MOST_DEPTH), _must("about"))
     for key in about.keys() & checks_about.keys():
-        need(checks_about[key](about[key]), f'"{key}" of "about" is out of range')
+        need(checks_about[key](about[key]), f'"{key}" of "about" is of the wrong kind, or out of range')
     for key, fits in checks.items():
         need(key == "version" or fits(content[key]), f"{_where(key, content[key], fits)}{_must(key)}")
     need({*content["folded"]} <= {*attributes}, _must("folded"))

@@ -136,7 +136,7 @@ def parsed(text: str) -> Any:
         if "\\u" in text:  # may be half of a surrogate pair, which only JSON can represent
             json.dumps(content, ensure_ascii=False).encode()
     except json.JSONDecodeError as error:
-        if not text.rstrip().endswith("}"):
+        if error.msg != "Extra data" and not text.rstrip().endswith("}"):
             raise FileFormatError("it is not complete JSON. Is it truncated?") from error
         where = f"line {error.lineno:,}, column {error.colno:,}"
         raise FileFormatError(f"it is not JSON: {error.msg} ({where})") from error

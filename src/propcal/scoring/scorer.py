@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from propcal.core.correction.correction import Correction
-from propcal.core.correction.definition import ScoringRows, count_unlisted, warn_of_unlisted
+from propcal.core.correction.definition import ScoringRows, count_unlisted, unlisted, warn_of_unlisted
 from propcal.core.grid import UNIT, FloatArray, to_grid
 from propcal.data.derive import numeric_columns, sized_columns
 from propcal.data.frames import frame_columns, numbers
@@ -199,9 +199,8 @@ class Tally(ScoreTally):
         people = np.bincount(rows.code, minlength=len(patterns))
         self._unlisted += count_unlisted(self._correction, patterns, people, rows.codes)
         new = np.zeros(len(patterns), dtype=bool)
-        for a, name in enumerate(patterns.attributes):
-            if name not in folded:
-                new |= patterns.table[:, a] == len(patterns.levels[a])
+        for name, own in zip(patterns.attributes, unlisted(self._correction, patterns)):
+            new |= own & (name not in folded)
         strange = new[rows.code]
         for feature, codes in zip(self._correction.features, rows.codes):
             strange |= np.isin(codes, feature.unseen_codes)
@@ -216,12 +215,16 @@ class Tally(ScoreTally):
     def summary(self) -> ScoringSummary:
         """What was counted."""
         valid, unseen = self.n - self.invalid, dict[str, int]()
+        unseen_rows = self._unseen_rows
         for i, (name, count) in enumerate(zip(self._names, self._unlisted.tolist())):
-            has_groups = i < len(self._correction.attributes)
-            if count and not (has_groups and name in self._correction.folded):
-                unseen[name] = unseen.get(name, 0) + count
+            folded = i < len(self._correction.attributes) and name in self._correction.folded
+            if folded and 1 < count == self.n:  # some other levels are expected there, but not only others
+                unseen_rows = count
+            elif folded or not count:
+                continue
+            unseen[name] = unseen.get(name, 0) + count
         shift = self._shift / UNIT / valid if valid else None
-        return ScoringSummary(self.n, self.invalid, self._unseen_rows, unseen, self._changed, shift)
+        return ScoringSummary(self.n, self.invalid, unseen_rows, unseen, self._changed, shift)
 
     def refuse_unseen(self, most: float | None) -> None:
         """Refuse rows of which more than this share have values that did not occur in fitting."""

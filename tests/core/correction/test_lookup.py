@@ -12,6 +12,7 @@ from databases import DuckDb, Sqlite
 from propcal import Atoms, Correction, Groups, PMCBoost
 from propcal.core.patterns import OTHER
 from propcal.errors import FileFormatError, UnknownLevelWarning
+from propcal.scoring.scorer import Scorer, Tally
 from reference.correction_reader import Reader
 from sql_corrections import bits, score_in
 
@@ -73,6 +74,21 @@ def test_an_unlisted_level_is_corrected_as_other_levels_without_a_warning(correc
     without = Correction.from_json(json.dumps(content))
     with pytest.warns(UnknownLevelWarning):
         assert (without.apply(new.score, new)[rare] != ours[rare]).any()
+
+
+def test_unlisted_levels_are_unseen_only_where_there_are_no_others(correction, folded_by_hand):
+    new, _ = folded_by_hand
+    groups = Groups(columns=["race", "sex"], cuts={"age": [21, 60]})
+    for frame, share in ((new, 0), (new.assign(race=new.race.str.lower() + "?"), 1)):
+        tally = Tally(Scorer(correction, "score", "corrected"))
+        for start in (0, 1000):  # batches
+            rows = slice(start, 1000 if start == 0 else None)
+            tally_of = {name: frame[name].to_numpy()[rows] for name in ("score", "race", "sex", "age")}
+            Scorer(correction, "score", "corrected").correct(tally_of, tally)
+        counted = tally.summary()
+        assert (counted.unseen_rows, counted.unseen) == (share * 3000, {"race": 3000} if share else {})
+        atoms = Atoms.from_frame(frame, score="score", outcome="y", groups=groups)
+        assert correction.unseen_share(atoms) == share
 
 
 def test_atoms_frames_explanations_and_files_agree(correction, folded_by_hand):

@@ -93,7 +93,7 @@ class Correction(Scoring):
     def with_notes(self, **notes: object) -> Correction:
         """The correction with notes of its users, such as approvals and tickets, kept in ``about["user"]``.
 
-        They may hold whatever JSON can, and do not change `model_id`.
+        They may hold whatever JSON can, nested at most 8 levels deep, and do not change `model_id`.
 
         Examples
         --------
@@ -103,7 +103,9 @@ class Correction(Scoring):
         >>> approved.about["user"]["ticket"], approved.model_id == correction.model_id
         ('CAB-17', True)
         """
-        return replace(self, about={**self.about, "user": {**self.about.get("user", {}), **notes}})
+        from propcal.files.correction_file import noted
+
+        return replace(self, about=noted(self.about, notes))
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Correction:

@@ -18,7 +18,7 @@ from propcal.core.conditions import Recipe
 from propcal.core.correction.maps import MOST_STEPS, PatternMaps, refuse_work, steps_by_pattern
 from propcal.core.correction.points_table import FeaturePoints, PointsTable
 from propcal.core.correction.smooth_map import SmoothStart
-from propcal.core.grid import FloatArray, IntArray, SumArray, WithoutCaches, from_grid
+from propcal.core.grid import BoolArray, FloatArray, IntArray, SumArray, WithoutCaches, from_grid
 from propcal.core.groups import Group, membership
 from propcal.core.patterns import BESIDE, OTHER, TRUTHS, Level, Patterns, as_listed, patterns_of, sort_levels
 from propcal.errors import Argument, InputError, Message, UnknownLevelWarning, UnseenError
@@ -291,15 +291,27 @@ class Definition(WithoutCaches):
             problem += " person, and groups of people do not hold them"
             step = "Correct the scores first, with Correction.apply or propcal apply, and use the corrected"
             raise InputError(problem, argument="correction", next_step=f"{step} column as the score")
-        theirs, levels, codes = atoms.patterns, [], []
+        patterns, code = self._patterns_in(atoms.patterns)
+        people = np.bincount(code, weights=atoms.pattern_sums(atoms.people), minlength=len(patterns))
+        warn_of_unlisted(self, count_unlisted(self, patterns, people), atoms.n_people)
+        return self.apply_to_patterns(from_grid(atoms.score), code[atoms.pattern_index()], patterns)
+
+    def unseen_share(self, atoms: Atoms) -> float:
+        """The share of people with a level that did not occur in fitting."""
+        patterns, code = self._patterns_in(atoms.patterns)
+        new = np.zeros(len(patterns), dtype=bool)
+        for name, own in zip(self.attributes, unlisted(self, patterns)):
+            new |= own & (name not in self.folded or np.all(own))
+        return float(atoms.pattern_sums(atoms.people)[new[code]].sum() / atoms.n_people)
+
+    def _patterns_in(self, theirs: Patterns) -> tuple[Patterns, IntArray]:
+        """Patterns of the attributes of the correction, and which of them each of `theirs` is."""
+        levels, codes = [], []
         for a, place in enumerate(self._places_in(theirs)):
             own, code = self._as_truths(a, theirs.levels[place], theirs.table[:, place])
             levels.append(own)
             codes.append(code)
-        fewer, code = patterns_of(self.attributes, tuple(levels), codes, len(theirs), self.patterns.derived)
-        people = np.bincount(code, weights=atoms.pattern_sums(atoms.people), minlength=len(fewer))
-        warn_of_unlisted(self, count_unlisted(self, fewer, people), atoms.n_people)
-        return self.apply_to_patterns(from_grid(atoms.score), code[atoms.pattern_index()], fewer)
+        return patterns_of(self.attributes, tuple(levels), codes, len(theirs), self.patterns.derived)
 
     def _as_truths(
         self, a: int, levels: tuple[Level, ...], code: IntArray
@@ -339,14 +351,17 @@ def count_unlisted(
 
     `people` is the number of people with each pattern; `codes` has the codes of each feature.
     """
-    counts = []
-    for a, (own, levels) in enumerate(zip(patterns.levels, correction.patterns.levels)):
-        # the last entry is for levels that are in neither list
-        strange = np.array([level not in levels for level in own] + [True])
-        counts.append(int(people[strange[patterns.table[:, a]]].sum()))
+    counts = [int(people[new].sum()) for new in unlisted(correction, patterns)]
     if correction.points is not None and len(codes):
         counts += correction.points.unseen(codes).tolist()
     return np.array(counts, dtype=np.int64)
+
+
+def unlisted(correction: Definition, patterns: Patterns) -> list[BoolArray]:
+    """For each attribute, which patterns have a level that the correction does not list."""
+    levels = zip(patterns.levels, correction.patterns.levels, patterns.table.T)
+    # the last entry is for levels that are in neither list
+    return [np.array([*(level not in known for level in own), True])[place] for own, known, place in levels]
 
 
 def warn_of_unlisted(correction: Definition, counts: IntArray, n: int) -> None:

@@ -5,23 +5,24 @@ import pandas as pd
 import pytest
 from scipy.optimize import brentq
 from scipy.special import expit, logit
-from scipy.stats import norm
+from scipy.stats import chi2, norm
 
 from propcal import Atoms, audit
 from propcal.auditing.audit_claims import _where_scores_are, certain_regions
 from propcal.auditing.audit_tables import detectable
+from propcal.auditing.bin_free import _smooth_p, bin_free_measures
 from propcal.auditing.chance import score_cells
 from propcal.auditing.claims import Region
 from propcal.auditing.hypothesis_tests import events_p_value, slope_test
 from propcal.auditing.loss_intervals import DEBIASED_COLUMNS, _noisy
-from propcal.auditing.measures import ratio_intervals, reversed_ranking, surely_not_reversed
-from propcal.auditing.named_errors import errors_to_name
+from propcal.auditing.measures import ratio_intervals, reversed_area, reversed_ranking, surely_not_reversed
+from propcal.auditing.named_errors import _Model, errors_to_name
 from propcal.auditing.rate_intervals import accepted_range, exact_interval, possible_truths
 from propcal.auditing.sample import Sample
 from propcal.core.bins import uniform
 from propcal.core.fit.evidence import repeat_effect
 from propcal.core.fit.log_odds_cells import Basis, _triangles, count_cells
-from propcal.core.groups import EVERYBODY
+from propcal.core.groups import EVERYBODY, Group
 from propcal.data.rows import rows_to_atoms
 from propcal.datasets import make_ed_visits
 from propcal.protect.rule import shown_p
@@ -234,3 +235,45 @@ class Endless:
 
 def test_as_many_errors_are_named_as_asked_for():
     assert errors_to_name(Endless(), 3) == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("high", "fewest", "wrong_way"), [(0.49, 50, True), (0.51, 50, False), (0.49, 49, False)]
+)
+def test_a_ranking_is_reversed_only_if_chance_is_excluded(high, fewest, wrong_way):
+    everybody = {
+        "positives": fewest,
+        "outcome_rate": 0.5,
+        "auroc": 0.35,
+        "auroc_low": 0.2,
+        "auroc_high": high,
+    }
+    assert (reversed_area(everybody) is not None) == wrong_way
+
+
+def test_smooth_errors_are_compared_in_units_of_what_chance_does_to_each_group():
+    """One group's error varies ten times as much: 16.5 of 0 to 19 and 1.65 of 0 to 1.9 are equally rare."""
+    ranks = np.arange(20.0)
+    drawn = np.stack([ranks, ranks[::-1] / 10], axis=1)
+    (p, adjusted), (small_p, small_adjusted) = _smooth_p(drawn, np.array([16.5, 1.65]))
+    assert p == pytest.approx(small_p) == pytest.approx((3 + 1) / (20 + 1))
+    assert adjusted == pytest.approx(small_adjusted) == pytest.approx((6 + 1) / (20 + 1))
+
+
+def test_a_group_that_cannot_be_wrong_has_no_error_in_standard_errors():
+    """Scores of 0 and nobody with the outcome."""
+    group = np.repeat(["never", "some"], [400, 600])
+    score = np.where(group == "never", 0.0, 0.5)
+    y = np.where(group == "never", 0, np.arange(1000) % 2)
+    table = bin_free_measures(y, score, sensitive_features={"group": group}, n_draws=100)
+    row = table[(table.group == "group=never") & (table.measure == "ecce")].iloc[0]
+    assert (row.value, row.sigma, row.p_value) == (0, 0, 1)
+
+
+def test_the_others_are_right_by_a_score_test():
+    """At one score, its statistic is the squared difference of events over the variance of tosses."""
+    score, y = rows((0.2, 300, 75), (0.6, 200, 130))
+    atoms = rows_to_atoms(score, y, {"ward": np.where(score > 0.5, "high", "low")})
+    model = _Model(atoms, (Group((("ward", "high"),)),))
+    expected = chi2.sf((75 - 60) ** 2 / (300 * 0.2 * 0.8), 1)
+    assert model.others_p([0], one_way=False) == pytest.approx(expected, rel=1e-6)

@@ -5,9 +5,11 @@ import pandas as pd
 import pytest
 
 from propcal import Atoms
+from propcal.auditing.headcount import ScoreValues
 from propcal.errors import InputError
-from propcal.protect.rule import Disclosed, Rule
+from propcal.protect.rule import VARIANCE, Disclosed, Rule, tells_counts
 from propcal.protect.shared_atoms import _few_scores, _tells_rest
+from propcal.protect.shown_counts import moved_ratios
 
 
 @pytest.mark.parametrize(
@@ -57,3 +59,25 @@ def test_of_a_rest_nothing_is_known():
     low, high = Disclosed(people, events, no, no, Rule(11)).bounds(np.array([False]), 1)
     assert low.reshape(3, 2)[:, 1].tolist() == [0, 0, 0]
     assert (-high.reshape(3, 2)[:, 1]).tolist() == [1e9, 1e9, 1e9]
+
+
+@pytest.mark.parametrize(("people", "few"), [(19, False), (20, True), (400, True)])
+def test_the_mean_of_ten_scores_tells_counts_if_two_people_or_more_share_each(people, few):
+    ones = np.full(10, people / 10)
+    assert tells_counts(ScoreValues(np.arange(10) / 10, ones, ones, ones, ones)) == few
+
+
+def test_a_shown_ratio_is_as_uncertain_as_the_exact_one_its_mean_score_and_its_moved_counts():
+    """100 of 1,000 had the outcome: a binomial count has a variance of 0.9 % of its square.
+
+    Half of that and a tenth of it are kept below and above; the mean score of 0.2 is known to within 0.01.
+    """
+    low, high = (
+        0.5 * np.exp(sign * 1.959964 * np.sqrt(part * 0.009)) for sign, part in ((-1, 0.5), (1, 0.1))
+    )
+    exact = [np.array([value]) for value in (0.5, low, high)]
+    shown = [np.array([value]) for value in (1000.0, 100.0, 0.2, 0.01**2)]
+    added = (0.01 / 0.2) ** 2 + VARIANCE * (1 / 100**2 + 1 / 1000**2)
+    ratio = moved_ratios(exact, np.array([[100.0], [900.0]]), shown)
+    ends = [0.5 * np.exp(sign * 1.96 * np.sqrt(part * 0.009 + added)) for sign, part in ((-1, 0.5), (1, 0.1))]
+    assert [float(value[0]) for value in ratio] == pytest.approx([0.5, *ends], abs=0.005)

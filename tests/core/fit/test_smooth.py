@@ -10,7 +10,15 @@ from propcal import Atoms, Correction, Groups, MCBoost, PMCBoost, pmc_loss
 from propcal.core.correction.maps import PatternMaps
 from propcal.core.correction.smooth_map import N_KNOTS, SHIFT_UNIT, SmoothStart, knots, logistic_table
 from propcal.core.fit.evidence import FoundErrors
-from propcal.core.fit.log_odds_cells import CURVE, MOST_TERMS, Basis, LogOddsCells, count_cells
+from propcal.core.fit.log_odds_cells import (
+    CURVE,
+    END,
+    MOST_TERMS,
+    Basis,
+    LogOddsCells,
+    count_cells,
+    fine_cells,
+)
 from propcal.core.fit.smooth_fit import Effects, fit_effects, learn_start
 from propcal.core.grid import UNIT, from_grid, to_grid
 from propcal.core.groups import Group
@@ -267,6 +275,16 @@ def test_a_pile_with_few_outcomes_takes_lower_scores_along():
     moved = model.predict([0.98, 1.0], sensitive_features=features, n_updates=1)
     assert moved[0] == pytest.approx(moved[1], abs=0.02)
     assert moved[1] < 0.75
+
+
+@pytest.mark.parametrize(("events", "own"), [(100, True), (92, True), (91, False), (50, False)])
+def test_a_pile_joins_those_just_below_if_it_is_lower_by_two_standard_errors(events, own):
+    """960 of 1,000 just below: with 100 people the difference has a standard error of 0.022."""
+    scores = {0.2: (1000, 200), 0.5: (1000, 500), 0.9: (1000, 960), 1.0: (100, events)}
+    score = np.repeat([*scores], [n for n, _ in scores.values()])
+    y = np.concatenate([np.arange(n) < k for n, k in scores.values()]).astype(int)
+    cells = fine_cells(rows_to_atoms(score, y), (Group(()),), ends=True)
+    assert Basis(cells).levels.tolist() == [END] * own
 
 
 def test_the_file_keeps_the_levels_of_0_and_1(tmp_path):

@@ -150,7 +150,7 @@ def test_changes_that_are_too_small_to_matter_are_told_apart_from_chance():
         "Mean predictions of “new” differ from those of “old” by no more than 3 %, overall and in each "
         "subgroup compared."
     )
-    nowhere = "“new” is not shown to be closer to observed rates than “old”, or further off, overall"
+    nowhere = "“new” is not shown to be closer to the observed rate than “old”, nor further from it, overall"
     assert told_changes(0, 4) == f"{nowhere} or in any subgroup. All differences could be chance."
     assert told_changes(3, 4) == (
         f"{nowhere} or in any subgroup. In 3 of 4 groups compared, predictions change by no more than 3 %; "

@@ -55,7 +55,7 @@ def demo(
 ) -> None:
     """Audit and correct a risk score of real people, and write a report.
 
-    The demo takes 13,326 years of people in the RAND Health Insurance Experiment and a score for frequent
+    The demo takes 13,326 person-years of the RAND Health Insurance Experiment and a score for frequent
     doctor visits that was developed on people with free care. It corrects the score on one half of the people
     and compares before and after on the other half. With --people, it generates emergency-department visits
     with the group sizes and admission rates of the paper's Table 1 instead, and also shows the paper's own
@@ -110,7 +110,7 @@ def real_people(alpha: float, say_step: Callable[[str], None]) -> Example:
     columns: dict[str, Any] = {"outcome": "frequent", "groups": ["plan", "limited"], "cluster": "person"}
     model = propcal.PMCBoost(alpha=alpha).fit(past, score="risk", unit="person-years", **columns)
     return Example(
-        f"{len(years):,} years of people in the RAND Health Insurance Experiment (open data), and a score "
+        f"{len(years):,} person-years of the RAND Health Insurance Experiment (open data), and a score "
         "for five doctor visits or more in a year that was developed on people with free care. "
         f"{len(past):,} person-years to correct it, {len(new):,} of other people to check it.",
         "Is this score right for everyone?",

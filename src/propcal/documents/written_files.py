@@ -52,7 +52,7 @@ def fit_lines(model: Any, people: Atoms, names: Identity, suppress: int) -> Iter
         have = "has no cells of its own" if len(small) == 1 else "have no cells of their own"
         limited = smooth_terms(model.groups_)[1]
         those = "the largest" if limited else f"those of at least {FEWEST_OF_A_TERM} {names.unit}"
-        curve = f"; the smooth curve corrects {those}"
+        curve = f" (the smooth curve corrects {those})"
         yield f"{len(small):,} of the groups, with {less} {have}{curve if model.fit_summary_.smooth else ''}:"
         for size in small[:MOST_LISTED]:
             yield f"  {called[size.group]}: {_people(size.people, suppress, names)}"

@@ -175,7 +175,6 @@ def some_names(names: list[str], most: int = 30) -> str:
 def _merged(paths: list[Path], *, allow_repeated: bool = False) -> propcal.Atoms:
     """Add up atoms files; refuses two files with the same people, or a site under two spellings."""
     from propcal.data.source import refuse_other_spellings
-    from propcal.documents.written_files import grid_words
 
     parts = {path: propcal.Atoms.load(path) for path in paths}
     bits = {path: part.resolution_bits for path, part in parts.items()}
@@ -199,12 +198,36 @@ def _merged(paths: list[Path], *, allow_repeated: bool = False) -> propcal.Atoms
     return result
 
 
+def grid_words(bits: int) -> str:
+    """How exact scores are.
+
+    >>> grid_words(32), grid_words(16)
+    ('exact', 'rounded to 2**-16')
+    """
+    return "exact" if bits == 32 else f"rounded to 2**-{bits}"
+
+
+def site_names(people: propcal.Atoms) -> list[str]:
+    """The sites of people, if they are known."""
+    from propcal.core.patterns import SITE
+    from propcal.core.reduction import by_key
+
+    return list(by_key(people, SITE))
+
+
 def _report(atoms: propcal.Atoms, output: Path, folded: Mapping[str, list[str]], *, counted: str) -> None:
     """What was written, and the next commands."""
-    from propcal.documents.written_files import atoms_lines
+    from propcal.core.atoms import FEWEST_SHOWN, LeftOutReport
+    from propcal.core.loss_bounds import are_coarse
+    from propcal.core.reduction import without_keys
+    from propcal.documents.words import sentences
 
+    patterns, n_sites = without_keys(atoms).patterns, len(site_names(atoms))
+    left_out, grid = LeftOutReport.of(atoms).sentence(FEWEST_SHOWN), grid_words(atoms.resolution_bits)
     written = f"{output} ({output.stat().st_size:,} bytes)"
-    for line in atoms_lines(atoms, written, folded, counted=counted):
+    few = 0 if atoms.shared is None else int(are_coarse(atoms).sum())
+    about = patterns, n_sites, left_out, written, grid, folded, counted, few
+    for line in sentences("files", "atoms", atoms, *about):
         say(line)
     say(f"  propcal audit {quote(str(output))}")
     say(f"  propcal fit {quote(str(output))} -o model.json")

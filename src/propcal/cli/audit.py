@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import propcal
 from propcal.auditing.names import MISCALIBRATED
-from propcal.cli.atoms import note_unused_labels, read_people
+from propcal.cli.atoms import note_unused_labels, read_people, site_names
 from propcal.cli.commands_from_records import Files, Only, Rows, Without, words
 from propcal.cli.gates import Decision, Gates, decide, end, read_gates
 from propcal.cli.screen import Output, echo, progress, say, warnings_as_lines, working
@@ -104,8 +104,8 @@ def audit(
         html=lambda n: _page("html", seen(n), n, parts),
         markdown=lambda n: _page("markdown", seen(n), n, parts),
     )
-    also = [] if sites is None else [lambda n: _sites_document(sites, n)]
-    also += [] if found is None else [lambda n: _found_document(found, n)]
+    also = [] if sites is None else [sites._document]
+    also += [] if found is None else [found._document]
     out.show(content, lambda n: _document(seen(n), sites), *also, full=full)
     if not out.as_json:
         if out.files:
@@ -152,13 +152,6 @@ def _document(result: Any, sites: Sites | None) -> Document:
     return audit_document(result, Around(sites=sites.headline if sites is not None and sites.claims else ""))
 
 
-def _sites_document(result: Sites, suppress: int) -> Document:
-    from propcal.documents.sites import sites_document
-    from propcal.protect.results import protected_sites
-
-    return sites_document(protected_sites(result, suppress))
-
-
 def _say_next(result: Any, command: list[str]) -> None:
     """The command that fits a correction, for the same groups and risk ranges."""
     if result.groups["outcome_rate"].iloc[0] in (0, 1):  # no fit is possible
@@ -196,7 +189,7 @@ def sites(
     out.check(files)
     with warnings_as_lines():
         people = read_people(files, roles, reading)
-        known = _site_names(people)
+        known = site_names(people)
         if not known:
             raise refused("no sites")
         if known == [roles.site]:
@@ -204,14 +197,7 @@ def sites(
         with working(f"Comparing {len(known)} sites..."):
             result = compare_sites(people, travel=travel, identity=names)
     content = out.write(output=result.to_json, html=lambda n: result.to_html(suppress=n))
-    out.show(content, lambda n: _sites_document(result, n))
-
-
-def _site_names(people: propcal.Atoms) -> list[str]:
-    from propcal.core.patterns import SITE
-    from propcal.core.reduction import by_key
-
-    return list(by_key(people, SITE))
+    out.show(content, result._document)
 
 
 def _sites_of(
@@ -220,7 +206,7 @@ def _sites_of(
     """The sites of an audit, compared, if there are several."""
     from propcal.sites.compare_sites import compare_sites
 
-    known = _site_names(people)
+    known = site_names(people)
     if len(known) < 2:
         if travel:
             there = f"there is one ({known[0]})" if known else "there are none"
@@ -270,7 +256,7 @@ def discover(
         found = _search(files, roles, search, names, reading, chance)
     content = out.write(output=found.to_json, html=lambda n: found.to_html(suppress=n))
     shown = protected_discovery(found, out.suppress or 0)
-    out.show(content, lambda n: _found_document(found, n))
+    out.show(content, found._document)
     if len(shown) and not out.as_json:
         rule = Given(AuditRule, intersections="marginal")
         read = [f"./{file}" if str(file).startswith("-") else str(file) for file in files]
@@ -293,12 +279,6 @@ def _search(files: list[Path], roles: Roles, search: Search, names: Identity, *o
     with progress("Searching") as bar:
         settings["progress"] = None if bar is None else lambda done: bar(100 * done)
         return search_groups(y, score, data=files, **settings)
-
-
-def _found_document(found: Discovery, suppress: int) -> Document:
-    from propcal.documents.discovery import discovery_document
-
-    return discovery_document(found, suppress)
 
 
 def _conditions(found: Discovery) -> dict[str, str]:

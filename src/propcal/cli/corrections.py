@@ -81,7 +81,7 @@ def fit(
         Write a correction that may be shared with another site: rounded, without adjustments that rest on
         fewer than 11 people, and without a fingerprint of the data.
     """
-    from propcal.documents.written_files import fit_lines, sharing_lines
+    from propcal.documents.correction import fit_lines, sharing_lines
 
     settings = options.given(rule, bins, fitting, chance)
     if settings.get("guard") == "none":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
-from datetime import date
+from datetime import date, timedelta
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -72,8 +72,6 @@ def monitor(
     fail_on
         Exit with code 1 if an alarm stands, or only if this run raised one.
     """
-    from propcal.documents.course import course_document
-    from propcal.documents.written_files import added_lines
     from propcal.monitoring.monitor import Added, Monitor
     from propcal.protect.courses import protected_course
 
@@ -111,17 +109,28 @@ def monitor(
                     changes.unless_changed(state, None)
             content = out.write(
                 output=course.to_json,
-                html=lambda n: seen(n).to_html(),
-                metrics=lambda n: seen(n).to_metrics(state=state.name),
+                html=lambda n: seen(n).to_html(suppress=0),
+                metrics=lambda n: seen(n).to_metrics(suppress=0, state=state.name),
             )
     if not out.as_json:
-        for line in added_lines(added, watched, read=bool(files)):
-            say(line)
+        _say_added(added, watched, read=bool(files))
         say("There is nothing to add yet, so no state was written." if course is None else "")
     if course is not None or out.as_json:
-        out.show(content, lambda n: course_document(seen(n)))
+        out.show(content, lambda n: seen(n)._document())
     for word in fail_on or []:
         _fail(word, course, added)
+
+
+def _say_added(added: Added, monitor: Monitor, *, read: bool) -> None:
+    """Which periods were added to the state; `read` says whether there were any files."""
+    from propcal.data.periods import days
+    from propcal.documents.words import sentences
+
+    ready = None
+    if added.held_back:
+        ready = monitor.calendar.end(min(added.held_back)) + timedelta(days=days(monitor.delay))
+    for line in sentences("files", "added", added, monitor.identity, monitor.delay, ready, read):
+        say(line)
 
 
 def _settings(*records: Any) -> dict[str, Any]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import ceil
+from math import ceil, isnan
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,21 +21,25 @@ from propcal.core.correction.fit_summary import (
     attribute_effects,
 )
 from propcal.core.correction.points_table import PER_UNIT, PointsTable
+from propcal.core.fit.log_odds_cells import FEWEST_OF_A_TERM, smooth_terms
 from propcal.core.grid import UNIT, FloatArray, from_grid
-from propcal.core.groups import Group, pattern_name
+from propcal.core.groups import Group, group_labels, pattern_name
+from propcal.core.reduction import without_clusters
 from propcal.documents.audit_charts import unknown
 from propcal.documents.blocks import Block, Column, Details, Document, Paragraphs, Table
 from propcal.documents.charts import Axis, Mark, Plot, round_axis, row_axis
-from propcal.documents.words import sentences, table, words
+from propcal.documents.words import sentence, sentences, table, words
 from propcal.errors import plain
-from propcal.numbers import IN_TEXT, adding_up, capital, listed, noun, plural
+from propcal.numbers import IN_TEXT, adding_up, capital, listed, noun, plural, risk_range
+from propcal.option_records import Identity
 
 if TYPE_CHECKING:
+    from propcal.core.atoms import Atoms
     from propcal.core.correction.correction import Correction
 
 MOST_ROWS, MOST_CELLS, MOST_PATTERNS, MOST_ON_PAGE = 10, 30, 8, 6
 LONGEST_NOTE = 200  # letters of a note
-MOST_LISTED = 6
+MOST_LISTED, MOST_SMALL = 6, 10
 HARDLY = 0.001  # an attribute that changes no score by more than a tenth of a point is not really used
 SCORES = np.linspace(0, 1, 501)
 DOES = "What the correction does"
@@ -115,6 +120,61 @@ def _cells_off(summary: FitSummary) -> list[dict[str, Any]]:
     frame = summary.to_frame()
     names = [summary.labels.get(name, name) for name in frame["group"]]
     return row_dicts(frame.assign(group=names)[frame["status"] != WITHIN_ALPHA])
+
+
+def fit_lines(model: Any, people: Atoms, names: Identity, suppress: int) -> Iterator[str]:
+    """Whom a fitted estimator saw, what it changes, and which groups were too small."""
+    kept, small = model.groups_.groups, model.groups_.left_out
+    every = [*kept, *(size.group for size in small)]
+    labels = group_labels(every, model.fit_summary_.patterns, names.labels, everyone=names.everyone)
+    called = dict(zip(every, labels))
+    n, reads = people.n_people, len(model.correction_.groups) if model.n_updates_ else len(every)
+    who = names.count(n) if not 0 < n < suppress else f"fewer than {suppress} {names.unit}"
+    yield sentence("fit", "whom", type(model).__name__, who, len(every), reads)
+    yield from model.fit_summary_.sentences(suppress)
+    shifts = [update for update in model.correction_.update_list() if not isnan(update.shift)]
+    if shifts:
+        most = max(shifts, key=lambda update: abs(update.shift))
+        label = next(text for group, text in called.items() if group.name == most.group)
+        yield f"Largest adjustment: {label} at predicted risk {risk_range(most.bin)}: {most.shift:+.4f}"
+    if small:
+        limited, smooth = smooth_terms(model.groups_)[1], model.fit_summary_.smooth
+        about = len(small), model.gamma, names.unit, smooth, 0 if limited else FEWEST_OF_A_TERM
+        yield sentence("fit", "small_groups", *about)
+        for size in small[:MOST_SMALL]:
+            yield f"  {called[size.group]}: {_count(size.people, suppress, names)}"
+        if len(small) > MOST_SMALL:
+            yield f"  ... and {len(small) - MOST_SMALL:,} more"
+
+
+def _count(count: int, fewest: int, names: Identity) -> str:
+    """A number of people; a small one is suppressed, and others are a range from which it cannot be derived.
+
+    >>> people = Identity(unit="people")
+    >>> _count(4, 11, people), _count(12, 11, people), _count(127, 11, people)
+    ('fewer than 11 people', '11 to 20 people', '121 to 130 people')
+    >>> _count(127, 0, people), _count(0, 11, people), _count(1, 0, people)
+    ('127 people', 'nobody', '1 person')
+    """
+    if not count:
+        return "nobody"
+    if count < fewest:
+        return f"fewer than {fewest} {names.unit}"
+    if fewest < 2:
+        return names.count(count)
+    step = fewest - 1
+    block = (count - 1) // step
+    return f"{block * step + 1:,} to {(block + 1) * step:,} {names.unit}"
+
+
+def sharing_lines(exact: Correction, people: Atoms) -> list[str]:
+    """What sharing a correction removed, and how much it changes scores in the fitting data."""
+    shared, people = exact.shared(), without_clusters(people)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a level may have been left out for its size
+        moved = np.abs(shared.apply_to_atoms(people) - exact.apply_to_atoms(people))
+    mean = np.average(moved, weights=people.people)
+    return sentences("files", "sharing", exact, shared, mean, moved.max())
 
 
 def correction_document(correction: Correction) -> Document:

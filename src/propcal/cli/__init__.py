@@ -73,8 +73,7 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def options(
     version: Annotated[
-        bool,
-        typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit."),
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
     quiet: Annotated[  # this and --log are taken from the command line before it is read
         bool, typer.Option("--quiet", help="Print errors and failed conditions only, and results as JSON.")

@@ -25,10 +25,7 @@ FORCE = OUTPUT.flag("Replace the output file if it exists.")
 CONFIG = OUTPUT.option("FILE", "TOML file with options; options on the command line override it.")
 HOW = "Every command also takes --quiet and --log json: see propcal --help."
 # how the command line writes arguments that messages mention: those of records are added with each command
-FLAGS = {
-    "Atoms.save": "propcal atoms writes one",
-    "Monitor.save": "propcal monitor writes one",
-}
+FLAGS = {"Atoms.save": "propcal atoms writes one", "Monitor.save": "propcal monitor writes one"}
 # one-word arguments that messages mention by their flag: "--groups must ...", but "alpha must ..."
 DASHED = (
     "baseline binning delay every features groups models monotone positive protect rows setup text timezone "
@@ -134,10 +131,7 @@ class _Offered:
         )
         empty, only = inspect.Parameter.empty, inspect.Parameter.KEYWORD_ONLY
         return inspect.Parameter(
-            self.key,
-            only,
-            default=empty if required else self.default,
-            annotation=Annotated[kind, described],
+            self.key, only, default=empty if required else self.default, annotation=Annotated[kind, described]
         )
 
     def value(self, given: Mapping[str, Any]) -> Any:

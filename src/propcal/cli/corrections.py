@@ -14,15 +14,7 @@ import propcal
 from propcal import option_records as options
 from propcal.cli.atoms import COLUMNS, groups_of, note_unused_labels, read_people, some_names
 from propcal.cli.commands_from_records import CONFIG, FORCE, ROWS, Files, Only, Without, told, words
-from propcal.cli.screen import (
-    PAGE_SUPPRESS,
-    check_file,
-    draw,
-    progress,
-    say,
-    warnings_as_lines,
-    working,
-)
+from propcal.cli.screen import PAGE_SUPPRESS, check_file, draw, progress, say, warnings_as_lines, working
 from propcal.core import criterion
 from propcal.core.arguments import check_choice
 from propcal.errors import InputError, TooManyUnseenError, refused

@@ -250,11 +250,7 @@ def tables(
     _say([], files)
 
 
-def figures(
-    store: TrialsFile,
-    without_ours: bool = WITHOUT_OURS,
-    out: Pictures = Pictures(),
-) -> None:
+def figures(store: TrialsFile, without_ours: bool = WITHOUT_OURS, out: Pictures = Pictures()) -> None:
     """The figures of an experiment, with their numbers as CSV.
 
     The comparison of base models and methods, calibration curves of three

@@ -1,4 +1,4 @@
-"""Charts as data: axes and marks. `render.svg` and `render.matplotlib` draw them."""
+"""Charts as data: axes and marks. `render.html` and `render.matplotlib` draw them."""
 
 from __future__ import annotations
 

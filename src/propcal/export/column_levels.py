@@ -15,16 +15,7 @@ from math import prod
 import numpy as np
 
 from propcal.core.arguments import check_choice
-from propcal.core.conditions import (
-    BY_SIZE,
-    ColumnTest,
-    Condition,
-    Not,
-    Ranges,
-    Where,
-    is_numeric,
-    tests_of,
-)
+from propcal.core.conditions import BY_SIZE, ColumnTest, Condition, Not, Ranges, Where, is_numeric, tests_of
 from propcal.core.correction.correction import Correction
 from propcal.core.correction.points_table import FeaturePoints
 from propcal.core.grid import IntArray

@@ -22,14 +22,7 @@ import numpy as np
 
 from propcal import __version__
 from propcal.core.arguments import Unseen, check_choice
-from propcal.core.conditions import (
-    BY_SIZE,
-    ColumnTest,
-    Condition,
-    Not,
-    is_numeric,
-    tests_of,
-)
+from propcal.core.conditions import BY_SIZE, ColumnTest, Condition, Not, is_numeric, tests_of
 from propcal.core.correction.correction import Correction
 from propcal.core.correction.maps import PatternMaps, start_reaches
 from propcal.core.correction.points_table import multiply

@@ -17,7 +17,7 @@ from propcal.errors import Argument, Message, Text, refused
 from propcal.export import forms
 from propcal.export.column_levels import Reader, combinations, pattern_numbers
 from propcal.export.dialects import DIALECTS, Dialect
-from propcal.export.map_lines import Lines
+from propcal.export.forms import Lines
 from propcal.extras import how_to_install
 
 if TYPE_CHECKING:

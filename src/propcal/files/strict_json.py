@@ -125,10 +125,7 @@ def parsed(text: str) -> Any:
             need(key not in content, f'"{plain(key, 40)}" occurs twice')
             content[key] = value
         for key, value in pairs if constants else ():
-            need(
-                not _holds(value, constants),
-                f'{constants[0]} in "{plain(key, 40)}" is not a finite number',
-            )
+            need(not _holds(value, constants), f'{constants[0]} in "{plain(key, 40)}" is not a finite number')
         return content
 
     try:

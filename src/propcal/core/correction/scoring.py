@@ -131,8 +131,7 @@ class Scoring(Definition):
             problem, step = "the name of the score's column comes first", 'apply("risk", frame)'
             raise InputError(problem, argument="score", next_step=step, between=": ")
         if isinstance(score, str):
-            from propcal.scoring.frames import scored_frame
-            from propcal.scoring.scorer import Scorer
+            from propcal.scoring.scorer import Scorer, scored_frame
 
             scorer = Scorer(self, score, column, n_updates, unseen, invalid)
             return scored_frame(scorer, sensitive_features)

@@ -293,12 +293,9 @@ def _panels(audit: Audit, drawn: Callable[[], PerformancePictures]) -> list[Sect
     """The calibration curve of each group."""
     if audit.curves["group"].nunique() < 2:
         return []
-
     about = {"unit": audit.identity.unit, "exact": audit._source is not None}
-
-    def content() -> dict[str, Any]:
-        panels = curve_panels(audit, drawn().groups, look_of)
-        return {"panels": panels, "drawn": drawn(), **about}
-
-    panels = Fragment("curve_panels.html", content)
+    panels = Fragment(
+        "curve_panels.html",
+        lambda: {"panels": curve_panels(audit, drawn().groups, look_of), "drawn": drawn(), **about},
+    )
     return [Section("panels", "Calibration, group by group", [panels], link="Curves", places=At.PAGE)]

@@ -14,7 +14,7 @@ from propcal.auditing.audit import Audit
 from propcal.auditing.audit_tables import row_dicts
 from propcal.auditing.compare import Comparison
 from propcal.auditing.loss_intervals import dc_by_bin, in_bins
-from propcal.auditing.names import TOO_HIGH, TOO_LOW, UNTESTED, WRONG
+from propcal.auditing.names import UNTESTED, WRONG
 from propcal.core.groups import EVERYBODY
 from propcal.documents.blocks import RATIO
 from propcal.documents.charts import (
@@ -32,6 +32,7 @@ from propcal.documents.charts import (
     row_axis,
 )
 from propcal.documents.risk_ranges import heat_rows
+from propcal.documents.words import all_words
 from propcal.errors import InputError, refused
 from propcal.numbers import IN_TEXT, known
 
@@ -40,13 +41,6 @@ NOBODY = "No group has enough data for this picture."
 NO_RATIO = "No group has enough data to compare observed and predicted rates."
 ESTIMATE = [RATIO, f"{RATIO}_low", f"{RATIO}_high"]
 CURVE = ["group", "score", "outcome_rate", "low", "high"]
-HEAT_KEYS = {
-    "high": f"score {TOO_HIGH}",
-    "low": f"score {TOO_LOW}",
-    "noise": "could be chance, or not tested",
-    "few": "not enough data",
-    "nobody": "nobody",
-}
 MOST_LISTED = 20  # as many names as an error lists
 
 
@@ -296,7 +290,7 @@ def heatmap(a: Audit, groups: Any = None) -> Chart:
             drawn.setdefault(cell["look"], []).append((j, y, cell["text"]))
     if not {*drawn} - {"few", "nobody"}:
         return "No cell has enough data to judge."
-    marks, keys = [], dict(HEAT_KEYS)
+    marks, keys = [], all_words("heat_keys")
     for look, places in sorted(drawn.items(), reverse=True):  # the darkest of a side stands for it
         x, row = (np.array([place[i] for place in places]) for i in (0, 1))
         key = keys.pop(look.split()[0], "")

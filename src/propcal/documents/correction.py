@@ -23,14 +23,14 @@ from propcal.core.correction.fit_summary import (
 from propcal.core.correction.points_table import PER_UNIT, PointsTable
 from propcal.core.fit.log_odds_cells import FEWEST_OF_A_TERM, smooth_terms
 from propcal.core.grid import UNIT, FloatArray, from_grid
-from propcal.core.groups import Group, group_labels, pattern_name
+from propcal.core.groups import group_labels, pattern_name
 from propcal.core.reduction import without_clusters
 from propcal.documents.audit_charts import unknown
 from propcal.documents.blocks import Block, Column, Details, Document, Paragraphs, Table
 from propcal.documents.charts import Axis, Mark, Plot, round_axis, row_axis
 from propcal.documents.words import sentence, sentences, table, words
 from propcal.errors import plain
-from propcal.numbers import IN_TEXT, adding_up, capital, listed, noun, plural, risk_range
+from propcal.numbers import IN_TEXT, adding_up, capital, listed, plural, risk_range
 from propcal.option_records import Identity
 
 if TYPE_CHECKING:
@@ -303,19 +303,15 @@ def correction_blocks(correction: Correction) -> list[Block]:
     keys = [correction.patterns.key(pattern) for pattern in range(len(correction.patterns))]
     levels = [", ".join(name or "not recorded" for name in key) or "everybody" for key in keys]
     called = {each.patterns[0]: each.called(levels) for each in most}
-    shows = f"the {len(most)} of {plural(len(levels), 'combination')} of levels that it changes most"
-    shows += ", taken over all scores"
-    if len(most) == len(levels):
-        shows = f"all {len(most)} combinations of levels" if len(most) > 1 else "what it does"
     used = attribute_sentences(attribute_effects(correction))
-    texts = [f"The correction reads {reads}.", *used, f"The picture shows {shows}."]
+    text = sentence("fit", "picture", reads, used, len(most), len(levels))
     patterns = [Column(str(i), name, "decimal", 3) for i, name in enumerate(called.values())]
     rows = [
         {"score": SCORES[at]} | {str(i): each.corrected[at] for i, each in enumerate(most)}
         for at in range(0, len(SCORES), 50)
     ]
     details = Details(f"The numbers: {DOES}", [table("corrected-scores", rows, patterns=patterns)])
-    return [Paragraphs([" ".join(texts)]), _map_plot(correction, called), details]
+    return [Paragraphs([text]), _map_plot(correction, called), details]
 
 
 def _corners(correction: Correction, pattern: int) -> tuple[FloatArray, FloatArray]:
@@ -331,69 +327,25 @@ def _corners(correction: Correction, pattern: int) -> tuple[FloatArray, FloatArr
 
 MOST_NAMED = 4
 DIGITS = 3  # of explained scores
-NEW = "this combination of attributes was not seen in fitting"
 
 
 def explanation_sentence(explanation: Explanation, person: int) -> str:
     """What happened to one person's score, for a reader who does not know the algorithm."""
-    changes = explanation.changes(person)
-    corrected, unseen = explanation.corrected[person], explanation.unseen[person]
+    changes, corrected = explanation.changes(person), explanation.corrected[person]
     before, after = (IN_TEXT.decimal(score, DIGITS) for score in (explanation.score[person], corrected))
-    first = f"{before} becomes {after}" if before != after else f"{before} stays {after}"
-    if not changes:
-        return f"{before} stays: {NEW if unseen else 'no adjustment applies to such a score'}."
     named, rest = changes[:MOST_NAMED], changes[MOST_NAMED:]
     moved = [units for _, units in named] + [sum(units for _, units in rest)]
     scale = 10**DIGITS
     total = round(float(after) * scale) - round(float(before) * scale)
     printed = adding_up([units / UNIT * scale for units in moved], total)
-    story = _story(explanation, person, [(group, n) for (group, _), n in zip(named, printed) if n])
-    if printed[-1]:
-        story.append(f"{_signed(printed[-1])} from {plural(len(rest), 'smaller adjustment')}")
-    if not story:
-        return f"{first}: the adjustments come to less than {10**-DIGITS}."
-    text = f"{first}: {story[0]}" + (f"; also {', '.join(story[1:])}" if story[1:] else "") + "."
-    if corrected in (0, 1):
-        text += f" A risk cannot be {'below 0' if corrected == 0 else 'above 1'}."
-    if unseen:
-        text += f" T{NEW[1:]}; only groups that it belongs to apply."
-    return text
-
-
-def _story(explanation: Explanation, person: int, changes: list[tuple[Group | None, int]]) -> list[str]:
-    """The changes (in thousandths) with what makes them; the first is told in full."""
-    story: list[str] = []
-    for group, n in changes:
-        if group is None:
-            story.append(f"{_signed(n)} to keep higher scores higher")
-            continue
-        if is_feature(group):
-            story.append(f"{_signed(n)} for {explanation.labels[group]}")
-            continue
-        who = _people(group, explanation.labels[group], explanation.unit)
-        full = f"by the {_means(explanation, person, group)} of {who}"
-        story.append(f"{_signed(n)} {full if not story else f'for {who}'}")
-    return story
-
-
-def _means(explanation: Explanation, person: int, group: Group) -> str:
-    """What moves this score for a group: its curve, its adjustments or both."""
-    bins = [reason.bin for reason in explanation.reasons_of(person) if reason.group == group]
-    adjusted = len(bins) - bins.count(ALL_SCORES)
-    parts = ["recalibration curve"] * (ALL_SCORES in bins) + [noun(adjusted, "adjustment")] * bool(adjusted)
-    return " and ".join(parts)
-
-
-def _people(group: Group, label: str, unit: str) -> str:
-    """The people of a group in a sentence: "White patients", "patients (White, F)", "all patients"."""
-    if not group.conditions:
-        return f"all {unit}"
-    alone = len(group.conditions) == 1 and group.conditions[0][1] == label
-    return f"{label} {unit}" if alone else f"{unit} ({label})"
-
-
-def _signed(thousandths: int) -> str:
-    return IN_TEXT.decimal(thousandths / 10**DIGITS, DIGITS, "+")
+    signed = [IN_TEXT.decimal(n / scale, DIGITS, "+") for n in printed]
+    told = [(text, group) for text, (group, _), n in zip(signed, named, printed) if n]
+    smaller = f"{signed[-1]} from {plural(len(rest), 'smaller adjustment')}" if printed[-1] else ""
+    # bins in which the group that is told first has its curve and adjustments
+    bins = [reason.bin for reason in explanation.reasons_of(person) if told and reason.group == told[0][1]]
+    ways = ALL_SCORES in bins, len(bins) - bins.count(ALL_SCORES)
+    about = corrected, explanation.unseen[person], bool(changes), explanation, is_feature
+    return sentence("fit", "why", before, after, told, smaller, *ways, *about)
 
 
 def explanation_document(explanation: Explanation) -> Document:

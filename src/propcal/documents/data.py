@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from propcal import __version__
+from propcal.auditing.audit_tables import row_dicts
 from propcal.data.periods import Calendar
 from propcal.documents.words import all_words
 from propcal.errors import plain
@@ -178,24 +179,20 @@ def openmetrics(course: Course, state: str = "") -> str:
     # a gauge: the textfile collector of Prometheus does not know the type "info"
     lines += _head("info", "The version of propcal that wrote these numbers.")
     lines.append(_sample("info", {"version": __version__} | about, 1.0))
+    # a group as it is called in code, and as people read it
+    rows = [({"group": row["group"], "label": row["label"]} | about, row) for row in row_dicts(course.groups)]
     for column, (name, meaning) in all_words("gauges").items():
         lines += _head(name, meaning)
-        for _, row in course.groups.iterrows():
+        for labels, row in rows:
             if known(row[column]) and not isinstance(row[column], Limit):
-                lines.append(_sample(name, _labels(row) | about, float(row[column])))
+                lines.append(_sample(name, labels, float(row[column])))
     lines += _head("alarm", "Whether an alarm was raised for the group, by any test: 1 or 0.")
-    for _, row in course.groups.iterrows():
-        lines.append(_sample("alarm", _labels(row) | about, float(bool(row["alarm"]))))
+    lines += [_sample("alarm", labels, float(bool(row["alarm"]))) for labels, row in rows]
     lines += _head("last_period_end_timestamp_seconds", "End of the last period, as a Unix time.", "seconds")
     calendar = Calendar(course.settings["every"], course.settings["timezone"])
     end = datetime.combine(calendar.end(course.last), time(), UTC).timestamp()
     lines.append(_sample("last_period_end_timestamp_seconds", about, end))
     return "\n".join([*lines, "# EOF", ""])
-
-
-def _labels(row: Any) -> dict[str, Any]:
-    """A group as it is called in code, and as people read it."""
-    return {"group": row["group"], "label": row["label"]}
 
 
 def _head(name: str, meaning: str, unit: str = "") -> list[str]:
@@ -206,9 +203,6 @@ def _head(name: str, meaning: str, unit: str = "") -> list[str]:
 
 
 def _sample(name: str, labels: dict[str, Any], value: float) -> str:
-    pairs = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
-    return f"propcal_{name}{{{pairs}}} {value!r}" if pairs else f"propcal_{name} {value!r}"
-
-
-def _escaped(text: Any) -> str:
-    return plain(text).replace("\\", "\\\\").replace('"', '\\"')
+    escaped = {key: plain(text).replace("\\", "\\\\").replace('"', '\\"') for key, text in labels.items()}
+    pairs = ",".join(f'{key}="{text}"' for key, text in escaped.items())
+    return f"propcal_{name}{{{pairs}}} {value!r}"

@@ -188,27 +188,12 @@ def legend_below(
     under = ax.transAxes + ScaledTranslation(0, -drop / 72, ax.figure.dpi_scale_trans)
     left = 0.0
     if wide:
-        place = ax.get_subplotspec()
-        left = 0.02 if place is None else place.colspan.start / place.get_gridspec().ncols + 0.02
+        cell = ax.get_subplotspec()
+        left = 0.02 if cell is None else cell.colspan.start / cell.get_gridspec().ncols + 0.02
         under = blended_transform_factory(ax.figure.transSubfigure, under)
-    legend = ax.legend(
-        handles=list(handles),
-        loc="upper left",
-        bbox_to_anchor=(left, 0),
-        bbox_transform=under,
-        ncols=columns,
-        fontsize=SMALL,
-        title=title or None,
-        title_fontsize=SMALL,
-        alignment="left",
-        frameon=False,
-        borderaxespad=0,
-        borderpad=0.2,
-        labelspacing=0.35,
-        handlelength=2.6,
-        columnspacing=1.2,
-    )
-    legend.set_zorder(5)
+    place: dict[str, Any] = {"bbox_to_anchor": (left, 0), "bbox_transform": under, "ncols": columns}
+    texts = {"fontsize": SMALL, "title_fontsize": SMALL, "title": title or None}
+    ax.legend(handles=list(handles), **place, **texts, **drawn_as("legend")).set_zorder(5)
 
 
 def say(ax: Any, sentence: str) -> Any:

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from propcal.auditing.names import CHANCE, LEFT_OUT, NOT_ENOUGH, TOO_HIGH, TOO_LOW, UNTESTED
 from propcal.core.arguments import Axes
 from propcal.documents.charts import FEW_KEY, INTERVAL_KEY, Axis, Chart, Forest, Mark, Plot, row_axis
 from propcal.numbers import IN_TEXT, known
@@ -18,14 +17,8 @@ NUMBER, BOLD = 0.18, 0.26  # inches that a cell must be wide for its number, and
 SHADES = {"s1": 0.2, "s2": 0.35, "s3": 0.55, "s4": 0.75}  # of cells; the palest is not white
 TINY = 1e-9  # zero has no place on a log axis
 LOOKS: dict[str, dict[str, Any]] = figure.drawn_as("looks")
-FINDINGS = {  # the look of a row, and what the key says
-    TOO_HIGH: ("high", "score too high"),
-    TOO_LOW: ("low", "score too low"),
-    CHANCE: ("noise", "could be chance"),
-    NOT_ENOUGH: ("noise diamond", "not enough data to judge"),
-    UNTESTED: ("noise square", "not tested"),
-    LEFT_OUT: ("noise cross", "shown but not tested"),
-}
+FINDINGS: dict[str, tuple[str, str]] = figure.drawn_as("findings")
+SMALL: dict[str, Any] = {"fontsize": figure.SMALL, "va": "center"}  # texts beside rows
 
 
 def draw(chart: Chart, ax: Any = None, width: float = 6.4) -> Axes:
@@ -147,32 +140,14 @@ def _draw_in_rows(ax: Any, mark: Mark, places: Sequence[Any], look: dict[str, An
             half, fill = (0.3, figure.HATCH) if hatch else (0.5, {"color": look["color"], "lw": 0})
             ax.axhspan(row - half, row + half, zorder=0, **fill)
     elif mark.kind == "texts" and len(x):
-        words = mark.look.split()
-        style = {
-            "ha": "right" if "flush" in words else "left",
-            "weight": "bold" if "bold" in words else "normal",
-        }
-        most = max(16, int((figure.inches(ax) - 1.5) / figure.LETTER))
+        words, most = mark.look.split(), max(16, int((figure.inches(ax) - 1.5) / figure.LETTER))
+        style = SMALL | {"color": look["color"], "weight": "bold" if "bold" in words else "normal"}
+        style["ha"] = "right" if "flush" in words else "left"
         for place, row, text in zip(x, y, mark.names):
-            ax.text(
-                place,
-                row,
-                f" {figure.short(text, most)}",
-                va="center",
-                fontsize=figure.SMALL,
-                color=look["color"],
-                **style,
-            )
+            ax.text(place, row, f" {figure.short(text, most)}", **style)
     elif mark.kind == "texts" and figure.inches(ax) > figure.WIDE:
         for row, text in zip(y, mark.names):
-            ax.text(
-                1.02,
-                row,
-                _lines(text),
-                transform=ax.get_yaxis_transform(),
-                fontsize=figure.SMALL,
-                va="center",
-            )
+            ax.text(1.02, row, _lines(text), transform=ax.get_yaxis_transform(), **SMALL)
 
 
 def _key(mark: Mark, label: str) -> Any:

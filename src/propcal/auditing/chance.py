@@ -161,7 +161,6 @@ class Chance:
     effective : number of independent people that a category is worth
     rates : array of shape (n_draws, n_groups, n_bins), outcome rates drawn under a perfect score
     people : how many different people there are, as far as clusters tell
-    rows : how many rows they have
     effect : array of shape (n_bins,), the design effect of people who come again
     """
 
@@ -169,7 +168,6 @@ class Chance:
     effective: FloatArray
     rates: FloatArray
     people: FloatArray
-    rows: IntArray
     effect: FloatArray
 
     @classmethod
@@ -177,11 +175,7 @@ class Chance:
         """Where nothing can be said about noise."""
         nothing = np.full(table.people.shape, np.nan)
         empty = np.empty((0, *table.people.shape))
-        return cls(nothing, nothing, empty, nothing, table.people, np.full(len(table.bins), np.nan))
-
-    def enough(self, min_people: int) -> BoolArray:
-        """Categories of so many different people, and worth so many; all if that is unknown."""
-        return enough_people(self.people, self.rows, self.effect, min_people)
+        return cls(nothing, nothing, empty, nothing, np.full(len(table.bins), np.nan))
 
     @classmethod
     def of(cls, atoms: Atoms, table: Categories, n_draws: int, rng: Draws) -> Chance:
@@ -204,7 +198,7 @@ class Chance:
             effective = _effective(rate, variance, table.weight / typical) / effect
             error = np.sqrt(spread * effect) / table.weight
         drawn = list(_draws(atoms, table, effect, n_draws, rng))
-        return cls(error, effective, np.concatenate(drawn), people, table.people, effect)
+        return cls(error, effective, np.concatenate(drawn), people, effect)
 
 
 def _effective(rate: FloatArray, variance: FloatArray, most: FloatArray) -> FloatArray:

@@ -11,7 +11,7 @@ import pandas as pd
 
 from propcal.auditing.audit_claims import error_regions, group_claims, largest_errors, too_few_events
 from propcal.auditing.bin_free import bin_free_table
-from propcal.auditing.chance import Chance
+from propcal.auditing.chance import Chance, enough_people
 from propcal.auditing.claims import Claim
 from propcal.auditing.decision import decide
 from propcal.auditing.headcount import Counts
@@ -203,7 +203,8 @@ def find(
     sizes = audited_groups(bare, rule.words(), n_memberships=len(atoms.patterns))
     table = rule.table(bare, or_everybody=True)
     noise = Chance.of(atoms, table, rule.n_draws, rng)
-    table = replace(table, eligible=table.eligible & noise.enough(rule.min_people))
+    enough = enough_people(noise.people, table.people, noise.effect, rule.min_people)
+    table = replace(table, eligible=table.eligible & enough)
     judged = JudgedGroups.of(bare, rule.min_group, rule.min_events)
     least = min(rule.min_people, rule.min_group)
     measured = profiles(atoms, sizes, judged, least, rule.thresholds, rng, progress)

@@ -19,7 +19,7 @@ from propcal import interrupts as stopping
 from propcal.cli import paper_results, paper_runs
 from propcal.cli.atoms import atoms, merge
 from propcal.cli.audit import audit, discover, sites
-from propcal.cli.commands_from_records import Commands, add_command, as_flag
+from propcal.cli.commands_from_records import LISTS, Commands, add_command, as_flag
 from propcal.cli.corrections import apply, export, fit, show
 from propcal.cli.demo import demo
 from propcal.cli.monitor import monitor
@@ -30,15 +30,6 @@ from propcal.files.transaction import forget_written, written
 NO_MORE = (ENOSPC, EDQUOT, EFBIG, EIO)  # errors of a device that is full or gone
 # an option that is wrong or missing: UsageError, which versions of typer keep in different places
 WRONG_USAGE: Any = typer.BadParameter.__base__
-# what people look for under another name
-COMMANDS = {
-    "explain": "why a score changed is told in Python: Correction.load('model.json').explain(score, frame)",
-    "report": "propcal audit FILES ... --html report.html writes a report",
-    "compare": "propcal audit FILES ... --correction model.json compares a score with its correction",
-    "correct": "propcal fit fits a correction, and propcal apply uses it",
-    "predict": "propcal apply adds corrected scores to a file",
-    "score": "propcal apply adds corrected scores to a file",
-}
 LONGEST_WORD = 500  # longer words of an error, such as a number of 5,000 digits, are cut
 
 app = typer.Typer(
@@ -190,8 +181,8 @@ def _usage_trouble(error: Any) -> str:
     """A wrong option; an unknown one with the nearest of those that exist."""
     told = str(error.format_message()).replace("Value error, ", "")
     asked = re.match(r"No such command '(\w+)'", told)
-    if asked and asked[1] in COMMANDS:
-        return f"There is no command {asked[1]}: {COMMANDS[asked[1]]}"
+    if asked and asked[1] in LISTS["elsewhere"]:
+        return f"There is no command {asked[1]}: {LISTS['elsewhere'][asked[1]]}"
     if "valid number" in told:
         return f"{told}; write 0.2 for 20 %"
     unknown = getattr(error, "option_name", None)

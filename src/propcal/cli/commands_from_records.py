@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, field, fields, is_dataclass
 from functools import partial
@@ -24,22 +25,11 @@ Rows = Annotated[list[Path], typer.Argument(metavar="FILES", help=f"{ROWS}. {AS_
 FORCE = OUTPUT.flag("Replace the output file if it exists.")
 CONFIG = OUTPUT.option("FILE", "TOML file with options; options on the command line override it.")
 HOW = "Every command also takes --quiet and --log json: see propcal --help."
-# how the command line writes arguments that messages mention: those of records are added with each command
-FLAGS = {"Atoms.save": "propcal atoms writes one", "Monitor.save": "propcal monitor writes one"}
-# one-word arguments that messages mention by their flag: "--groups must ...", but "alpha must ..."
-DASHED = (
-    "baseline binning delay every features groups models monotone positive protect rows setup text timezone "
-    "trials"
-)
+LISTS: dict[str, Any] = tomllib.loads(Path(__file__).with_name("commands.toml").read_text(encoding="utf-8"))
+FLAGS: dict[str, str] = LISTS["flags"]  # how the command line writes arguments that messages mention
 ADDED_UP = {"fail_on"}  # options of which those of the configuration file and the command line all count
 OFFERED: dict[str, set[str]] = {}  # the flags of each command
-# what --help shows of a command with more than a few options; --help-all shows the others as well
-FEW = 12
-COMMON = (
-    "score outcome positive cluster site drop-missing groups cut where within threshold correction travel "
-    "method paper alpha share time every delay replace recalibrate features protect depth min-share "
-    "max-groups format output html md metrics suppress fail-on unit label trials models setup jobs"
-)
+FEW = 12  # options; of a command with more, --help shows the common ones only
 
 
 class Only:
@@ -124,7 +114,7 @@ class _Offered:
             + (" May be repeated." if "list" in str(kind) else "")
             + (f" [dim]{default.strip()} {value}[/dim]" if value else ""),
             rich_help_panel=about.panel,
-            hidden=not (common or required or self.flag[2:] in COMMON.split()),
+            hidden=not (common or required or self.flag[2:] in LISTS["common"]),
             min=about.least,
             callback=read_config if self.name == "config" else None,
             is_eager=self.name == "config",
@@ -207,7 +197,7 @@ def add_command(app: typer.Typer, command: Callable[..., Any]) -> None:
     OFFERED[command.__name__] = {one.flag for one in every}
     for one in every:
         argument = one.about.argument or one.name
-        if argument in DASHED.split() or one.flag != f"--{argument}":
+        if argument in LISTS["dashed"] or one.flag != f"--{argument}":
             FLAGS.setdefault(argument, one.flag)
     text = inspect.cleandoc(command.__doc__ or "").partition("\n\nParameters\n")[0]
     about, _, examples = text.partition("\n\nFor example:\n\n")

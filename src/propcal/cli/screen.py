@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import typer
 from rich.console import Console
 
-from propcal.cli.commands_from_records import CONFIG, FORCE, told
+from propcal.cli.commands_from_records import CONFIG, FORCE, LISTS, told
 from propcal.errors import InputError, plain
 from propcal.files.transaction import check_target, outputs, write_text
 from propcal.numbers import listed
@@ -31,11 +31,6 @@ if TYPE_CHECKING:
 
 LEVELS = {"note": "warning", "failed": "error"}  # how lines on standard error begin, after "propcal: "
 PAGE_SUPPRESS = 11  # pages are meant to be handed on
-ENDINGS = {
-    "--html": ("an HTML page", ".html", ".htm"),
-    "--md": ("Markdown", ".md", ".markdown"),
-    "--output": ("JSON", ".json"),
-}
 Reads = Path | list[Path] | None  # a file that a command reads, or files and patterns
 
 
@@ -180,7 +175,7 @@ class Output:
         for path in self.files.values():
             check_file(path, *reads, self.config, force=self.force)
         for flag, path in self.files.items():
-            what, *endings = ENDINGS.get(flag, ("",))
+            what, *endings = LISTS["endings"].get(flag, ("",))
             if endings and path.suffix and path.suffix.lower() not in endings:
                 step = "Print the page from a browser to get a PDF" if path.suffix == ".pdf" else None
                 problem = f"{flag} {path}: {flag} writes {what}, so the name must end in {endings[0]}"

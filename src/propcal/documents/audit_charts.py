@@ -32,7 +32,7 @@ from propcal.documents.charts import (
     row_axis,
 )
 from propcal.documents.risk_ranges import heat_rows
-from propcal.documents.words import all_words
+from propcal.documents.words import all_words, sentence, sentences
 from propcal.errors import InputError, refused
 from propcal.numbers import IN_TEXT, known
 
@@ -249,17 +249,9 @@ def dc(a: Audit, groups: Any = None) -> Chart:
         Mark("line", "grey dashed", name=otherwise),
         Mark("points", "grey stroke", name="each group with enough data"),
     ]
-    note = ["DC: log of the ratio of the highest to the lowest rate"]
-    if rho > table["lowest_rate"].min():
-        note.append(f"Rates below {100 * rho:g} % count as {100 * rho:g} %")
-    floor = float(a.losses["floor_95"]["dc"])
-    if groups is None and np.isfinite(floor):
-        note.append(f"By chance, a perfect score shows a DC up to {IN_TEXT.decimal(floor)} here")
-    few = len(table) - len(known)
-    if len(drawn) < len(known):
-        note.append(f"{len(drawn)} of {len(known)} risk ranges: the largest DC")
-    elif few:
-        note.append(f"{few} of {len(table)} risk ranges do not have two groups with enough data")
+    floored = rho if rho > table["lowest_rate"].min() else 0.0
+    by_chance = a.losses["floor_95"]["dc"] if groups is None else np.nan
+    note = sentences("notes", "dc_chart", floored, by_chance, len(drawn), len(known), len(table))
     height, description = 47 * len(drawn), "The groups whose rates differ most, by predicted risk."
     return Plot("dc", "", description, x, rows, marks, height=height, note="\n".join(note))
 
@@ -385,9 +377,5 @@ def chosen_groups(
     )
     kept = order.head(most)
     kept = kept.sort_values(RATIO, kind="stable", na_position="last") if by_ratio else kept
-    which = "those that the verdict names, then the largest" if named.any() else "the largest"
-    said = f"{len(kept)} of {len(others)} groups: "
-    said += "the others do not have enough data" if len(kept) == len(there) else which
-    return Chosen(
-        a.groups.loc[[*a.groups.index[everybody], *kept.index]], said if len(kept) < len(others) else ""
-    )
+    said = sentence("notes", "chosen", len(kept), len(others), len(there), bool(named.any()))
+    return Chosen(a.groups.loc[[*a.groups.index[everybody], *kept.index]], said)

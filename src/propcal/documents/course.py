@@ -34,7 +34,7 @@ from propcal.documents.words import all_words, at_most, sentence, sentences, tab
 from propcal.monitoring.course import ALARM_RAISED, Course
 from propcal.monitoring.e_processes import ALARM
 from propcal.monitoring.held_out import FEWEST_FITTED, HARMS, HELPS, RECALIBRATED, UNCLEAR, Recalibration
-from propcal.numbers import are, known, plural, without_limits
+from propcal.numbers import known, plural, without_limits
 
 MOST_BANDS = 3  # O/E ratios of groups in one picture, beside that of everybody
 MOST_LINES = 6  # colours that can be told apart
@@ -234,14 +234,11 @@ def _rates(course: Course) -> list[Block]:
     known = course.periods[np.isfinite(without_limits(course.periods["outcome_rate"]))]
     shown = [name for name in course.ranked["group"] if name in set(known["group"])][:MOST_PICTURES]
     more = len(course.groups) - len(shown)
-    below = f" {are(more, 'more group')} in the table below." if more else ""
-    below += (
-        " Gaps: nobody, or withheld to protect a small count." if len(known) < len(course.periods) else ""
-    )
+    below = words("tables", "rates_over_time", more=more, gaps=len(known) < len(course.periods))
     periods = table("periods", row_dicts(course.periods), unit=course.identity.unit)
     plots = Plots([_rate_plot(course, group, i) for i, group in enumerate(shown)])
     return [
-        Paragraphs([words("tables", "rates_over_time") + below]),
+        Paragraphs([below]),
         plots,
         Details(periods.title, [periods]),
     ]

@@ -163,15 +163,15 @@ def _changes(comparison: Comparison) -> Section:
         if verdict[-1] not in _brief(comparison.sentences(name), verdict):
             blocks.append(Paragraphs(verdict, f"Verdict on {name}", places=At.WRITTEN))
         if name not in comparison.unchanged:
-            blocks += [Beside(_tables(comparison, name, i), even=True), *_flags(comparison, name, i)]
+            about = comparison, name, i, heading
+            blocks += [Beside(_tables(*about), even=True), *_flags(*about)]
     return Section("change", "Before and after", blocks, link="Before and after", places=At.FULL)
 
 
-def _tables(comparison: Comparison, name: str, i: int) -> list[Block]:
+def _tables(comparison: Comparison, name: str, i: int, heading: str) -> list[Block]:
     """Measures before and after: of everybody, and of each group."""
     found = comparison.differences[comparison.differences["score"] == name]
     overall = found["group"].isin(OVERALL)
-    heading = f"{name} compared with {comparison.base}"
     rows = [_change(row) for row in row_dicts(found[overall])]
     blocks: list[Block] = [table("overall", rows, f"overall-{i}", heading=heading)]
     brier = {row["group"]: row for row in row_dicts(found[found["measure"] == "brier"])}
@@ -202,22 +202,16 @@ def _change(row: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _flags(comparison: Comparison, name: str, i: int) -> list[Block]:
+def _flags(comparison: Comparison, name: str, i: int, heading: str) -> list[Block]:
     """Who is newly flagged and no longer; groups in which nobody is, or too few to tell, are left out."""
     found = comparison.flags[comparison.flags["score"] == name]
     pairs = zip(found["newly_flagged"], found["no_longer_flagged"])
     found = found.loc[[any(n != 0 and not isinstance(n, Limit) for n in pair) for pair in pairs]]
-    heading = f"{name} compared with {comparison.base}"
-    return [
-        table(
-            "flags",
-            row_dicts(found[found["threshold"] == threshold]),
-            f"flags-{i}-{place}",
-            heading=heading,
-            threshold=threshold_label(threshold),
-        )
-        for place, threshold in enumerate(found["threshold"].unique())
-    ]
+    blocks: list[Block] = []
+    for place, threshold in enumerate(found["threshold"].unique()):
+        rows, label = row_dicts(found[found["threshold"] == threshold]), threshold_label(threshold)
+        blocks.append(table("flags", rows, f"flags-{i}-{place}", heading=heading, threshold=label))
+    return blocks
 
 
 def change_sentences(comparison: Comparison, name: str) -> list[str]:

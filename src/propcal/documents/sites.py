@@ -34,7 +34,7 @@ from propcal.documents.charts import (
     ratio_axis,
     round_axis,
 )
-from propcal.documents.words import sentence, sentences, table, words
+from propcal.documents.words import all_words, sentence, sentences, table, words
 from propcal.monitoring.held_out import BETTER, FURTHER, NEARER, NONE, WORSE, Travel
 from propcal.numbers import ON_PAGE, excludes_one, known, without_limits
 from propcal.sites.compare_sites import ALL_SITES, SCALES, TOO_SMALL, Sites
@@ -45,10 +45,6 @@ NOT_CORRECTED = f"{NONE}: no error found at the others"
 LOG_LOSS = {BETTER: "lower log loss", WORSE: "higher log loss"}
 DEFINITION = "O/E: observed over expected events; below 1 the score predicts too high, above 1 too low."
 SUBGROUPS = "Subgroups were not tested here; use propcal audit."
-MEANING = {
-    RATIO: " Below 1 the score predicts too high, above 1 too low.",
-    "slope": " Below 1 the predictions are too extreme, above 1 not extreme enough.",
-}
 
 
 def sites_document(sites: Sites, title: str | None = None) -> Document:
@@ -131,12 +127,13 @@ def _forest(sites: Sites, name: str) -> Forest:
         look = LOOKS[row["finding"]] if wrong else "noise"
         rows.append(_forest_row(row["site"], _estimate(row, name), scale.digits, look))
     description = f"{scale.name} of each site with its 95 % confidence interval"
+    meaning = all_words("measures_of_sites").get(name, "")
     if name in sites.summary.index:
         mean, low, high, *new = sites.summary.loc[name, ["mean", "low", "high", *PREDICTION]]
         rows = [_forest_row("Mean over sites (95 % CI)", [mean, low, high], scale.digits), *rows]
         rows.append(_forest_row("New site (95 % prediction)", [np.nan, *new], scale.digits))
         description += ", the mean over sites, and the interval in which 95 % of new sites are expected"
-    description += f".{MEANING.get(name, '')}"
+    description = f"{description}. {meaning}".strip()
     ends, axis = SIDES if name == RATIO else ("", ""), _forest_axis(rows, scale)
     return Forest(f"forest-{name}", scale.name, description, axis, rows, scale.right, ends)
 

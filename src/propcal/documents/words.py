@@ -54,13 +54,12 @@ def _environment() -> Environment:
     """Numbers are printed as in sentences; claims are chosen by kind and direction."""
     jinja = Environment(loader=FunctionLoader(_macros), undefined=StrictUndefined, autoescape=False)
     printed = "change ci count decimal interval percent points whole"
-    functions = (
-        "capital excludes_one in_parentheses listed listed_some noun p_equals percent_of plural risk_range"
-    )
+    functions = "are capital excludes_one in_parentheses listed listed_some noun p_equals percent_of plural"
+    functions += " risk_range rough_percent"
     jinja.filters |= {name: getattr(numbers.IN_SENTENCE, name) for name in printed.split()}
     jinja.filters |= {name: getattr(numbers, name) for name in functions.split()}
     jinja.filters |= {"g": "{:g}".format, "comma": "{:,}".format, "plain": plain, "repr": repr}
-    jinja.filters |= {"at_most": at_most, "inside": inside, "rough_percent": numbers.rough_percent}
+    jinja.filters |= {"at_most": at_most, "inside": inside}
     jinja.filters |= {
         "each": lambda items, macro, *more: [macro(item, *more) for item in items],
         "of": lambda claims, kind: [claim for claim in claims if claim.kind == kind],

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from propcal.core.arguments import check_choice
 from propcal.core.correction.correction import Correction
@@ -19,6 +18,7 @@ from propcal.export.column_levels import Reader, combinations, pattern_numbers
 from propcal.export.dialects import DIALECTS, Dialect
 from propcal.export.forms import Lines
 from propcal.extras import how_to_install
+from propcal.option_records import Export
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -84,44 +84,34 @@ class SqlExport:
         return pd.DataFrame(dict(zip(forms.COLUMNS, forms.lookup_rows(self.lines, self.numbers).T)))
 
 
-def export_sql(
-    correction: Correction,
-    dialect: str = "duckdb",
-    *,
-    score: str,
-    table: str | Sequence[str] = "people",
-    form: str = "lookup",
-    column: str = "corrected",
-    lookup_table: str | Sequence[str] = "propcal_lookup",
-    unseen: str | None = None,
-    types: Mapping[str, str] | None = None,
-    columns: Mapping[str, str] | None = None,
-    invalid: str = "null",
-) -> SqlExport:
-    """Build the result of `Correction.to_sql`."""
-    check_choice("dialect", dialect, tuple(DIALECTS))
-    check_choice("form", form, ("lookup", "case"))
-    unseen = correction.unseen if unseen is None else unseen
+def export_sql(correction: Correction, **options: Any) -> SqlExport:
+    """Build the result of `Correction.to_sql`; the options are fields of `Export`."""
+    asked = Export(**options)
+    check_choice("dialect", asked.dialect, tuple(DIALECTS))
+    check_choice("form", asked.form, ("lookup", "case"))
+    unseen = correction.unseen if asked.unseen is None else asked.unseen
     check_choice("unseen", unseen, ("replay", "keep", "error"))
-    if invalid == "error":
+    if asked.invalid == "error":
         raise refused("sql refuses no row")
-    check_choice("invalid", invalid, ("null", "keep"))
-    d = DIALECTS[dialect]
+    check_choice("invalid", asked.invalid, ("null", "keep"))
+    d, form = DIALECTS[asked.dialect], asked.form
     patterns = combinations(correction, unseen)
     numbers = pattern_numbers(patterns)
     maps = correction.replay(patterns)
     lines = Lines.of_maps(maps)
     alias = "p." if form == "lookup" else ""
-    reader = Reader(d, correction.patterns, alias, columns or {}, types or {}, correction.features)
+    columns, types = asked.columns or {}, asked.types or {}
+    reader = Reader(d, correction.patterns, alias, columns, types, correction.features)
     points = None
     if correction.points is not None:
         lines, numbers, added = forms.before_and_after(maps, patterns, numbers)
         odds = forms.odds_of(reader)
         points = forms.Points(_emit(d, odds) if form == "case" else odds, added)
-    people, lookup = forms.qualified(d, table), forms.qualified(d, lookup_table)
-    source, corrected = alias + d.identifier(score), d.identifier(column)
+    score: Any = asked.score  # any other than a text is refused
+    people, lookup = forms.qualified(d, asked.table), forms.qualified(d, asked.lookup_table)
+    source, corrected = alias + d.identifier(score), d.identifier(asked.column)
     setup: tuple[str, ...] = ()
-    text, kept = "", forms.Kept(unseen=unseen == "keep", invalid=invalid == "keep")
+    text, kept = "", forms.Kept(unseen=unseen == "keep", invalid=asked.invalid == "keep")
     pattern = _emit(d, reader.pattern())
     if form == "case":
 
@@ -139,9 +129,9 @@ def export_sql(
         d = replace(d, one_key=d.one_key and most * buckets.span < 2**62)
         query = _emit(d, forms.lookup_query(d, *tables, points=points, buckets=buckets, kept=kept))
     caution = _caution(correction, len(lines), unseen) if form == "case" else ""
-    header = _header(correction, d, form, unseen, patterns, numbers[: len(patterns)], score, invalid)
+    header = _header(correction, d, replace(asked, unseen=unseen), patterns, numbers[: len(patterns)])
     header += f"-- {caution}\n" if caution else ""
-    return SqlExport(dialect, form, header, setup, query, text, lines, numbers, caution)
+    return SqlExport(asked.dialect, form, header, setup, query, text, lines, numbers, caution)
 
 
 def _caution(correction: Correction, n_lines: int, unseen: str) -> str:
@@ -170,36 +160,24 @@ def _emit(d: Dialect, text: str) -> str:
     return sqlglot.parse_one(text, read=d.glot).sql(d.glot)
 
 
-def _header(
-    correction: Correction,
-    d: Dialect,
-    form: str,
-    unseen: str,
-    patterns: Patterns,
-    numbers: IntArray,
-    score: str,
-    invalid: str,
-) -> str:
+def _header(correction: Correction, d: Dialect, asked: Export, patterns: Patterns, numbers: IntArray) -> str:
     """The comment at the top, without semicolons, at which some tools split a script."""
     about = correction.about
-    run = (
-        "compared with Python in the tests"
-        if d.executed
-        else "not run in the tests of propcal, so compare some rows first"
-    )
-    rest = {"replay": "by the groups they belong to", "keep": "unchanged", "error": "NULL"}[unseen]
+    run = "not run in the tests of propcal, so compare some rows first"
+    run = "compared with Python in the tests" if d.executed else run
+    rest = {"replay": "by the groups they belong to", "keep": "unchanged", "error": "NULL"}[str(asked.unseen)]
     lines = [
         f"Corrected scores for {d.title}, written by propcal. The SQL for this database was {run}.",
         f"Correction: {_plain(about.get('method', 'by hand'))}. Fingerprint of the fitting data: "
         f"{_plain(about.get('fingerprint', 'unknown'))}.",
-        f"Score: {_plain(score)}, from 0 to 1. NULL, NaN and other values "
-        f"{'give NULL' if invalid == 'null' else 'are returned unchanged'}.",
+        f"Score: {_plain(asked.score)}, from 0 to 1. NULL, NaN and other values "
+        f"{'give NULL' if asked.invalid == 'null' else 'are returned unchanged'}.",
         f"Combinations of levels that did not occur in the fitting data: {rest}.",
     ]
     if correction.folded:
         folded = ", ".join(map(_plain, correction.folded))
         lines.append(f"Levels that are not listed count as other levels in: {folded}.")
-    if form == "lookup":
+    if asked.form == "lookup":
         lines.append("Run the statements once. Run the query at the end whenever there are new people.")
         lines.append(
             f"Each line of the table applies from score_from to score_to, in units of 1/{UNIT}, and gives"

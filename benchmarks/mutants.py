@@ -52,7 +52,7 @@ MODULES = {
     ],
     "core.fit": ["additive_fit", "boost", "evidence", "log_odds_cells", "smooth_fit", "sweep"],
     "protect": ["audits", "rule", "shared_atoms", "shared_corrections", "shown_counts"],
-    "monitoring": ["alarms", "e_processes", "explained_alarms", "held_out", "watched_groups"],
+    "monitoring": ["alarms", "e_processes", "held_out", "watched_groups"],
 }
 TESTS = [
     *("tests/auditing", "tests/core/fit", "tests/protect", "tests/monitoring"),

@@ -20,10 +20,9 @@ _PLACES = {  # where public names are, below propcal
     "auditing.compare": "compare Comparison",
     "classifier": "MulticalibratedClassifier",
     "core.atoms": "Atoms",
-    "core.correction.correction": "Correction",
+    "core.correction.correction": "Correction Scored",
     "core.correction.explain": "Explanation",
     "core.correction.fit_summary": "FitSummary",
-    "core.correction.scoring": "Scored",
     "core.groups": "Groups",
     "discovery.discovery": "Discovery discover",
     "estimators": " ".join(METHODS.values()),
@@ -50,9 +49,9 @@ if TYPE_CHECKING:
     from propcal.core import bounds as bounds
     from propcal.core.atoms import Atoms as Atoms
     from propcal.core.correction.correction import Correction as Correction
+    from propcal.core.correction.correction import Scored as Scored
     from propcal.core.correction.explain import Explanation as Explanation
     from propcal.core.correction.fit_summary import FitSummary as FitSummary
-    from propcal.core.correction.scoring import Scored as Scored
     from propcal.core.groups import Groups as Groups
     from propcal.discovery.discovery import Discovery as Discovery
     from propcal.discovery.discovery import discover as discover

@@ -11,8 +11,7 @@ import pandas as pd
 import pytest
 
 from propcal import Correction, Groups, PMCBoost
-from propcal.core.correction.composition import compose
-from propcal.core.correction.maps import STEPS_IN_PYTHON, PatternMaps, in_order
+from propcal.core.correction.maps import STEPS_IN_PYTHON, PatternMaps, compose, in_order
 from propcal.core.groups import membership
 from propcal.data.frames import plain_columns
 

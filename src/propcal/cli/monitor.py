@@ -135,7 +135,7 @@ def _say_added(added: Added, monitor: Monitor, *, read: bool) -> None:
 
 def _settings(*records: Any) -> dict[str, Any]:
     """The settings of a monitor that were given; its groups are made if any option about them was."""
-    from propcal.monitoring.monitor_settings import MonitorSettings
+    from propcal.monitoring.monitor import MonitorSettings
 
     roles: Roles = next(record for record in records if isinstance(record, Roles))
     options = given(*records)

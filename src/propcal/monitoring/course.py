@@ -20,6 +20,8 @@ from propcal.core.groups import Group, group_labels
 from propcal.monitoring.alarms import (
     Alarm,
     CourseClaim,
+    ExplainedAlarms,
+    Left,
     Onset,
     alarms_of,
     claims_of,
@@ -28,7 +30,6 @@ from propcal.monitoring.alarms import (
     ratio_since,
 )
 from propcal.monitoring.e_processes import ALARM, CourseEvidence, evidence_over_time, true_events
-from propcal.monitoring.explained_alarms import ExplainedAlarms, Left
 from propcal.monitoring.watched_groups import PeriodCounts, WatchedGroup, stakes_of
 from propcal.option_records import Identity
 

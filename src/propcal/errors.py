@@ -302,11 +302,14 @@ def refused(key: str, kind: type[PropcalError] = InputError, /, **known: Any) ->
     return kind(filled.pop("says"), **filled)
 
 
-def _filled(text: str, known: Mapping[str, Any]) -> Text:
+def _filled(text: str, known: Mapping[str, Any]) -> str:
     """A text with values and mentions of arguments: ``@name``, ``@name=value`` or ``@name<written>``."""
+    if isinstance(column := known.get(text.strip("{}")), Column):
+        return column
     first, *mentions = re.split(r"@(\w+|{\w+})(?:=([\w*-]+|{\w+}))?(?:<(.*?)>)?", text)
     parts: list[str | Argument] = [first.format(**known)]
     for name, value, written, after in zip(*(mentions[i::4] for i in range(4))):
-        mention = Argument(name.format(**known), value and value.format(**known), written or "")
+        one, shown_as = value and value.format(**known), (written or "").format(**known)
+        mention = Argument(name.format(**known), one, shown_as)
         parts += [mention, after.format(**known)]
     return Text(*parts)

@@ -18,7 +18,7 @@ from propcal.core.arguments import Label, Table, WeightKind
 from propcal.core.conditions import Where
 from propcal.core.grid import MAX_PEOPLE, UNIT, FloatArray, IntArray, SumArray, from_grid, mix, run_sums
 from propcal.core.patterns import Level, Patterns
-from propcal.errors import InputError, plain
+from propcal.errors import plain, refused
 from propcal.numbers import IN_SENTENCE, Limit, percent_of
 
 if TYPE_CHECKING:
@@ -452,9 +452,7 @@ def person_key(score: IntArray, outcome: Any) -> Any:
 def refuse_too_many(total: float) -> None:
     """Refuse more people than can be added up exactly in 64 bits."""
     if total > MAX_PEOPLE:
-        problem = f"the weights add up to {total:,.0f} people; at most {MAX_PEOPLE:,} can be added up exactly"
-        step = "Divide the weights by a constant, or treat them as survey weights"
-        raise InputError(problem, next_step=step)
+        raise refused("many people", total=total, most=MAX_PEOPLE)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import numpy as np
 
 from propcal.core.arguments import check_choice, check_number
 from propcal.core.grid import UNIT, FloatArray, IntArray, SumArray, from_grid, to_grid
-from propcal.errors import Argument, InputError, shown
+from propcal.errors import Argument, InputError, refused, shown
 
 MOST_BINS = 10_000
 
@@ -83,10 +83,7 @@ def geometric(n_bins: int, rho: float) -> Bins:
     powers = np.array([rho ** (1 - j / n_bins) for j in range(n_bins)] + [1.0])
     edges = np.concatenate([np.zeros(1, dtype=np.int64), to_grid(powers)])
     if np.any(np.diff(edges) <= 0):
-        problem = (
-            f"n_bins={n_bins} geometric bins between rho={rho:g} and 1 are too narrow to be distinguished"
-        )
-        raise InputError(problem, argument="n_bins", next_step="Use fewer bins.")
+        raise refused("narrow bins", n_bins=n_bins, rho=rho)
     return Bins(edges, "geometric", n_bins)
 
 
@@ -112,8 +109,7 @@ def explicit(edges: Sequence[float] | FloatArray) -> Bins:
     try:
         values = np.asarray(edges, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
-        problem = f" must be the name of a method or a list of numbers; got {shown(edges)}"
-        raise InputError(Argument("binning") + problem) from None
+        raise refused("no bins", got=shown(edges)) from None
     problem = ""
     if values.ndim != 1 or len(values) < 2 or not np.all(np.isfinite(values)):
         problem = ": a list of edges needs at least two finite numbers, such as [0, 0.5, 1]"

@@ -23,7 +23,7 @@ from propcal.core.grid import (
 )
 from propcal.core.groups import Collection, membership
 from propcal.core.patterns import BESIDE, CLUSTER, KEY, Patterns
-from propcal.errors import InputError, Message
+from propcal.errors import refused
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -289,13 +289,8 @@ def _check_attribute(name: str, weight: FloatArray, positives: FloatArray, peopl
         return
     total, wrong = weight.sum(), np.minimum(positives, weight - positives).sum()
     if wrong <= 1e-9 * total:
-        problem = f"attribute {name!r} is the outcome, perhaps under another name: in each of its"
-        problem += f" {len(people):,} levels, either everyone or no one had the outcome"
-        step = "Remove it from the groups: scores are corrected before the outcome is known"
-        raise InputError(f"{problem} ({int(people.sum()):,} people)", argument=name, next_step=step)
-    problem = f"attribute {name!r} is nearly the outcome itself: it predicts the outcome of"
-    step = "Was it known when the score was computed? If not, remove it from the groups"
-    message = Message(f"{problem} {1 - wrong / total:.1%} of people", argument=name, next_step=step)
+        raise refused("group is outcome", name=name, levels=len(people), people=int(people.sum()))
+    message = refused("group nearly outcome", name=name, share=1 - wrong / total).message
     warnings.warn(message, UserWarning, stacklevel=4)
 
 

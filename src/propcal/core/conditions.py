@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from propcal.errors import Argument, InputError, plain
+from propcal.errors import Argument, InputError, PropcalError, plain, refused
 
 _NUMBER = r"-?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 _TOKEN = re.compile(
@@ -106,14 +106,11 @@ def parse(text: str) -> Condition:
     ['ward', 'blood pressure']
     """
     if not isinstance(text, str):
-        raise InputError(
-            Argument("where") + f': a condition must be a text such as "age >= 75"; got {type(text).__name__}'
-        )
+        raise refused("no condition", kind=type(text).__name__)
     try:
         text.encode()
     except UnicodeEncodeError:
-        problem = ": a condition contains invalid Unicode (half of a surrogate pair)"
-        raise InputError(Argument("where") + problem) from None
+        raise refused("condition not unicode") from None
     return _Parser(text).read()
 
 
@@ -157,9 +154,8 @@ class _Parser:
             kind = str(found.lastgroup)
             yield kind, found.group(kind)
 
-    def _wrong(self, why: str) -> InputError:
-        problem, step = f"condition {plain(self.text, MOST_SHOWN)!r}: {why}", "Example: age >= 75 and"
-        return InputError(problem, argument="where", next_step=f"{step} insurance = 'Medicare'")
+    def _wrong(self, why: str) -> PropcalError:
+        return refused("condition", text=plain(self.text, MOST_SHOWN), why=why)
 
     def _peek(self) -> tuple[str, str]:
         return self.tokens[self.at] if self.at < len(self.tokens) else ("end", "the end")
@@ -347,8 +343,7 @@ def make_ranges(column: str, points: Any) -> Ranges:
     except (TypeError, ValueError, OverflowError):
         numbers = None
     if numbers is None:
-        problem = f"cuts of {column!r} must be a list of numbers, such as [18, 40, 65]"
-        raise InputError(problem, argument="cuts")
+        raise refused("no cuts", column=column)
     return Ranges(column, numbers)
 
 

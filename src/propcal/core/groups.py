@@ -20,7 +20,7 @@ from propcal.core.arguments import Intersections, Missing, Table, Values, check_
 from propcal.core.conditions import Recipe, Where, make_ranges, parse
 from propcal.core.grid import BoolArray, IntArray, SumArray
 from propcal.core.patterns import BESIDE, CLUSTER, KEY, Level, Patterns, combinations_present
-from propcal.errors import Argument, InputError, plain
+from propcal.errors import Argument, InputError, plain, refused
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -114,11 +114,7 @@ def _condition_name(attribute: str, level: Level) -> str:
 def membership(groups: Sequence[Group], patterns: Patterns) -> BoolArray:
     """Which groups (rows) contain which patterns (columns)."""
     if len(groups) * len(patterns) > MOST_MEMBERSHIPS:
-        problem = f"{len(groups):,} groups in {len(patterns):,} combinations of attributes are too many"
-        step = (
-            "Use fewer columns, or set " + Argument("intersections", 2) + " for single attributes and pairs"
-        )
-        raise InputError(problem, next_step=step + " only")
+        raise refused("many memberships", groups=len(groups), patterns=len(patterns))
     inside = np.ones((len(groups), len(patterns)), dtype=np.bool_)
     # dictionaries, because there may be as many groups and levels as a file has lines
     places = [{level: i for i, level in enumerate(levels)} for levels in patterns.levels]
@@ -248,15 +244,13 @@ class Groups:
     def __post_init__(self) -> None:
         for argument, names in (("columns", self.columns), ("as_levels", self.as_levels)):
             if isinstance(names, str):
-                problem = f"{argument} must be a list of names, not a single text; got {names!r}"
-                raise InputError(problem, argument=argument)
+                raise refused("one text", argument=argument, names=names)
             for name in names or ():
                 if list(names or ()).count(name) > 1:
                     raise InputError(f"{argument}: {name!r} is listed twice", argument=argument)
         for name in self.as_levels:
             if name in (self.cuts or {}):
-                problem = f"as_levels: {name!r} is cut into ranges; its numbers cannot be levels as well"
-                raise InputError(problem, argument="as_levels")
+                raise refused("cut and levels", name=name)
         wrong = ""
         if isinstance(self.intersections, str):
             if self.intersections not in ("all", "marginal"):
@@ -273,8 +267,7 @@ class Groups:
             if value is not None and not isinstance(value, Mapping):
                 raise InputError(f"{name} must be a dict; got a {type(value).__name__}", argument=name)
         if self.depth and not isinstance(self.intersections, (str, int, np.integer)):
-            problem = "depth cannot be combined with a list of intersections"
-            raise InputError(problem, argument="depth", next_step="Use one")
+            raise refused("depth beside intersections")
         for attribute, limit in (self.depth or {}).items():
             check_number(Argument("depth") + f" of {attribute!r}", limit, at_least=1, whole=True)
         check_choice("missing", self.missing, ("level", "exclude", "error"))
@@ -317,8 +310,7 @@ class Groups:
         where = {}
         for name in found if names is None else names:
             if "`" in name:
-                problem = f"the name of a mask may not contain a backquote: {name!r}"
-                raise InputError(problem, argument="masks")
+                raise refused("backquote", name=name)
             where[name] = f"`{name}` = 1"  # the column is true, or 1
         return cls(columns=[], where=where, intersections="marginal", missing=missing)
 
@@ -329,11 +321,9 @@ class Groups:
             made[column] = make_ranges(column, points)
         for name, text in (self.where or {}).items():
             if not isinstance(name, str) or not name.strip():
-                problem = f": every condition needs a name, which must be a text; got {name!r}"
-                raise InputError(Argument("where") + problem)
+                raise refused("condition without name", name=name)
             if name in made:
-                problem = f": {name!r} is the name of a condition and of a column with cuts"
-                raise InputError(Argument("where") + problem, next_step="Rename the condition")
+                raise refused("condition is column", name=name, kind="column with cuts")
             made[name] = Where(parse(text))
         return made
 
@@ -345,8 +335,7 @@ class Groups:
             _refuse_reserved(name)
         for name in self.where or {}:
             if name in own:
-                problem = f": {name!r} is the name of a condition and of a column"
-                raise InputError(Argument("where") + problem, next_step="Rename the condition")
+                raise refused("condition is column", name=name, kind="column")
         return tuple(names)
 
     def combinations(self, attributes: Sequence[str]) -> Iterator[tuple[int, ...]]:
@@ -367,12 +356,7 @@ class Groups:
         elif self.intersections == "marginal":
             most = 1
         if sum(comb(len(attributes), size) for size in range(1, most + 1)) > MOST_COMBINATIONS:
-            step = (
-                "Use fewer attributes, or set " + Argument("intersections", 2) + " for single attributes and"
-            )
-            step += " pairs only, or " + Argument("intersections", "marginal") + " for groups that overlap"
-            problem = f"{len(attributes)} attributes have more than {MOST_COMBINATIONS:,} combinations"
-            raise InputError(problem, next_step=step)
+            raise refused("many combinations", n=len(attributes), most=MOST_COMBINATIONS)
         limits = [(self.depth or {}).get(name, most) for name in attributes]
         for size in range(1, most + 1):
             for columns in combinations(range(len(attributes)), size):
@@ -405,14 +389,10 @@ class Groups:
             kept = (GroupSize(Group(()), int(people.sum()), 1.0),)
         if not kept:
             if all(size.left_out == MISSING for size in sizes):
-                none = "no group is left: every value is missing, and "
-                raise InputError(none + Argument("missing", "exclude") + " leaves out missing values")
+                raise refused("all missing")
             largest = max(sizes, key=lambda size: size.share)
-            problem = (
-                f"no group is large enough: the largest of {len(sizes)} groups, {largest.group.name}, has"
-            )
-            problem += f" a share of {largest.share:.3g}, below gamma={gamma:g}"
-            raise InputError(problem, argument="gamma", next_step="Lower gamma.")
+            known = {"name": largest.group.name, "share": largest.share, "gamma": gamma}
+            raise refused("no large group", n=len(sizes), **known)
         return Collection(kept, tuple(size for size in sizes if size.left_out))
 
     def sizes(
@@ -505,10 +485,7 @@ class Groups:
             if None in levels:
                 count = int(people[patterns.table[:, column] == levels.index(None)].sum())
                 who = "1 person" if count == 1 else f"{count:,} people"
-                step = "Find out why, or set " + Argument("missing", "level")
-                step += " to treat them as a group of their own"
-                problem = f"attribute {attribute!r} is missing for {who}"
-                raise InputError(problem, argument=attribute, next_step=step)
+                raise refused("level missing", name=attribute, who=who)
 
     def _sizes(
         self, patterns: Patterns, columns: tuple[int, ...], people: IntArray, weight: SumArray, gamma: float
@@ -539,8 +516,7 @@ def _refuse_reserved(name: str) -> None:
     prefix = next((prefix for prefix in (KEY, BESIDE) if str(name).startswith(prefix)), None)
     if prefix is not None or name in RESERVED:
         which = "that name" if prefix is None else f"names that begin with {prefix!r}"
-        problem = f"an attribute cannot be named {name!r}, because propcal uses {which} itself"
-        raise InputError(problem, argument=name, next_step="Rename the column or condition")
+        raise refused("reserved name", name=name, which=which)
 
 
 def definition(groups: Any, intersections: Any, missing: Missing) -> Groups:
@@ -555,6 +531,5 @@ def definition(groups: Any, intersections: Any, missing: Missing) -> Groups:
         what = f" must be a propcal.Groups; got a {type(groups).__name__}"
         raise InputError(Argument("groups") + what, next_step=step)
     if short != Groups():
-        problem = "intersections or missing is given twice: in Groups(...) and beside it"
-        raise InputError(problem, next_step="Set them only in Groups(...)")
+        raise refused("rule twice")
     return groups

@@ -27,7 +27,7 @@ from propcal.core.patterns import (
     patterns_of,
     sort_levels,
 )
-from propcal.errors import Argument, InputError
+from propcal.errors import InputError, refused
 from propcal.numbers import noun
 
 SCORE_BITS = 33  # a score is at most 2**32
@@ -52,7 +52,7 @@ def atoms_of_rows(
     hard = outcome.dtype.kind == "i"
     whole = weight is None or bool(np.all(weight == np.floor(weight)))
     if weight is not None and weight_kind == "frequency" and not whole:
-        refuse_fractions()
+        raise refused("fractional frequencies")
     whole = whole and not (weight is not None and weight_kind == "survey")
     refuse_too_many(len(units) if weight is None or not whole else float(weight.sum()))
     if hard and weight is None:
@@ -74,13 +74,6 @@ def sums_of_counts(people: Any, positives: Any) -> dict[str, Any]:
     """The sums of atoms if weights are frequencies: several of the sums are then the same array."""
     counted = dict.fromkeys(("people", "weight", "weight_sq"), people)
     return counted | dict.fromkeys(("positives", "positives_sq"), positives)
-
-
-def refuse_fractions() -> None:
-    """Refuse frequency weights that are not whole numbers."""
-    step = "Set " + Argument("weight_kind", "survey") + " if they are survey weights"
-    problem = "frequency weights must be whole numbers, and some of these are not"
-    raise InputError(problem, argument="weight_kind", next_step=step)
 
 
 def _coarse(score: FloatArray, bits: int) -> IntArray:

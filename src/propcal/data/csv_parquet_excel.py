@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from propcal.data.frames import require
-from propcal.errors import FileFormatError, InputError, Message, quoted, refused
+from propcal.errors import FileFormatError, InputError, Message, PropcalError, quoted, refused
 from propcal.extras import how_to_install
 
 ATOMS_FORMAT = "propcal-atoms"
@@ -100,10 +100,9 @@ class ParquetFile:
         first = next(self.file.iter_batches(SAMPLE_ROWS, columns=texts))
         return [name for name in texts if len(first[name].unique()) <= len(first) // 4]
 
-    def damaged(self) -> FileFormatError:
+    def damaged(self) -> PropcalError:
         """The error for a file that cannot be read to its end."""
-        problem = f"{self.path} is damaged: it cannot be read to its end"
-        return FileFormatError(problem, next_step="Copy it again")
+        return refused("damaged", FileFormatError, path=self.path)
 
 
 class CsvFile:
@@ -174,7 +173,7 @@ class CsvFile:
                 raise self._truncated() from error
         return True
 
-    def why(self, trouble: str) -> FileFormatError:
+    def why(self, trouble: str) -> PropcalError:
         """What is wrong with the file: DuckDB's errors quote the line; say where it is, not what is in it."""
         line = re.search(r"CSV Error on Line: (\d+)", trouble)
         where, text = f"line {int(line[1]):,}" if line else "a line", trouble.lower()
@@ -193,13 +192,11 @@ class CsvFile:
             problem, step = " does not fit into memory", "name fewer columns or make atoms of its parts"
         return FileFormatError(f"{self.path}{problem}", next_step=step)
 
-    def _truncated(self) -> FileFormatError:
-        problem = f"{self.path} is damaged: its compressed content ends early"
-        return FileFormatError(problem, next_step="Copy it again")
+    def _truncated(self) -> PropcalError:
+        return refused("truncated", FileFormatError, path=self.path)
 
-    def _no_utf8(self) -> FileFormatError:
-        step = "save it as UTF-8 (in Excel: CSV UTF-8)"
-        return FileFormatError(f"{self.path} is not UTF-8 text", next_step=step)
+    def _no_utf8(self) -> PropcalError:
+        return refused("no utf-8", FileFormatError, path=self.path)
 
 
 class ExcelFile(CsvFile):

@@ -25,9 +25,9 @@ from propcal.data.file_source import (
 from propcal.data.frames import NOT_ARROW, require
 from propcal.data.levels import level_key
 from propcal.data.periods import Calendar
-from propcal.data.role_columns import DROP, warn_of_undeclared
+from propcal.data.role_columns import warn_of_undeclared
 from propcal.data.source import EngineSource, NamedColumns, Source
-from propcal.errors import Argument, Column, InputError, named, quoted, refused
+from propcal.errors import named, quoted, refused
 
 ISO = r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d+)?)?)?"
 OFFSET = r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d(\.\d+)?)? ?(Z|[+-](0\d|1[0-4])(:?[0-5]\d)?)"
@@ -97,9 +97,7 @@ def dated_atoms(source: Source, columns: NamedColumns, dating: Dating) -> DatedA
     wanted = list(dict.fromkeys([*columns.wanted, *dating.columns]))
     if isinstance(source, FileSource):
         refuse_same_content(source.paths)
-        step = "Add fewer periods at a time, or increase " + Argument("memory_limit")
-        too_large = InputError("the table of atoms does not fit into memory", next_step=step)
-        with source.opened(wanted, lambda _: too_large) as (engine, files):
+        with source.opened(wanted, lambda _: refused("atoms too large")) as (engine, files):
             require(files.names, dating.columns)
             unused = [name for name in files.names if name not in wanted]
             warn_of_undeclared(unused, lambda name: count_file_values(engine, files, name), advice=REPEATS)
@@ -178,10 +176,8 @@ def _refuse_lone_dates(people: dict[str, int], dating: Dating) -> None:
         n = sum(count for name, count in people.items() if name <= before)
         apart = dating.calendar.start(after) - dating.calendar.start(before)
         if apart.days > LONG_BEFORE and n <= FEW * total:
-            column, are = Column(dating.time), "date is" if n == 1 else "dates are"
-            problem = f"{column}: {n:,} of {total:,} {are} more than 10 years before all others"
-            step = "If they stand for a missing date, leave them empty and use " + DROP
-            raise InputError(f"{problem} (up to {before})", argument=column, next_step=step)
+            are = "date is" if n == 1 else "dates are"
+            raise refused("lone dates", name=dating.time, n=n, total=total, are=are, before=before)
 
 
 def _local(rows: Any, name: str, calendar: Calendar) -> str:

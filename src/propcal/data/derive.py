@@ -71,7 +71,7 @@ def fitting_values(
             if test.op == "holds":
                 refuse_dates(test.column, temporal=_temporal(columns[test.column]))
                 if not {level_key(one) for one in distinct(columns[test.column])[0]} <= {*TRUTHS, None}:
-                    raise no_condition(titled(test, name))
+                    raise refused("no truths", name=titled(test, name))
     found, codes = attribute_values(name, recipe, columns)
     codes = codes if counted is None else codes[counted]
     if recipe is None:
@@ -86,12 +86,6 @@ def fitting_values(
 def titled(test: ColumnTest, title: str) -> Column:
     """What errors call the column of a test."""
     return Column(test.column, f"condition {title!r}: column {test.column!r}")
-
-
-def no_condition(name: str) -> InputError:
-    """The error for a column used by itself as a condition that has not only truth values."""
-    problem = f"{name} is used by itself but does not contain only true and false"
-    return InputError(problem, argument=name, next_step="Compare it with a value, such as column = 1")
 
 
 def _temporal(column: Any) -> bool:
@@ -259,10 +253,9 @@ def condition_expression(
             return missing
         refuse_dates(test.column, temporal=kind.is_temporal())
         if kind == nw.Binary:
-            step = "Convert it to a text column"
-            raise InputError(f"{name} contains bytes, not text", argument=name, next_step=step)
+            raise refused("column of bytes", name=name)
         if test.op == "holds" and not (kind == nw.Boolean or (is_text(kind) and only_truths(test.column))):
-            raise no_condition(name)
+            raise refused("no truths", name=name)
         found = _found(test, kind)
         return ~missing & ~found if test.op == "!=" else ~missing & found
 

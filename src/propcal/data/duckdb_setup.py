@@ -14,7 +14,7 @@ from uuid import uuid4
 
 import duckdb
 
-from propcal.errors import Argument, InputError, quoted, shown
+from propcal.errors import Argument, InputError, PropcalError, quoted, refused, shown
 
 T = TypeVar("T")
 UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
@@ -100,12 +100,9 @@ def disk_full(error: Exception) -> bool:
     return "no space left" in text or "max_temp_directory_size" in text or "failed to offload" in text
 
 
-def no_room() -> InputError:
+def no_room() -> PropcalError:
     """The error for a full disk."""
-    step = "Set TMPDIR to a folder on a larger disk, increase " + MEMORY
-    step += ", or use a coarser resolution, such as " + Argument("resolution", "2**-16")
-    problem = f"the temporary folder {tempfile.gettempdir()} is full: there is no space left for data that do"
-    return InputError(f"{problem} not fit into memory", next_step=step)
+    return refused("no room", folder=tempfile.gettempdir())
 
 
 @contextmanager

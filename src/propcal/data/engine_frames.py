@@ -33,7 +33,7 @@ from propcal.core.atoms import SUMS, Atoms, refuse_too_many
 from propcal.core.conditions import Ranges, Recipe, Where
 from propcal.core.grid import UNIT
 from propcal.core.patterns import BESIDE, KEY
-from propcal.core.reduction import atoms_of_sums, refuse_fractions, sums_of_counts
+from propcal.core.reduction import atoms_of_sums, sums_of_counts
 from propcal.data import derive as ex
 from propcal.data.derive import fitting_values
 from propcal.data.frames import RECODE, require
@@ -292,7 +292,7 @@ def _sums(table: Any, rows: Any, named: NamedColumns, unit: int) -> dict[str, An
         return sums_of_counts(rows, outcome // unit if hard else outcome / unit)
     whole = int(_whole(table, "parts").sum()) == 0
     if named.weight_kind == "frequency" and not whole:
-        refuse_fractions()
+        raise refused("fractional frequencies")
     w, wy = _real(table, "w"), _real(table, "wy")
     if whole and named.weight_kind != "survey":
         refuse_too_many(float(w.sum()))

@@ -43,7 +43,7 @@ from propcal.data.people_files import (
 )
 from propcal.data.role_columns import MOST_COUNTED, warn_of_undeclared
 from propcal.data.source import NamedColumns, Source, frame_source
-from propcal.errors import Argument, FileFormatError, InputError, named, refused
+from propcal.errors import FileFormatError, InputError, PropcalError, named, refused
 from propcal.interrupts import check as check_stop
 from propcal.numbers import listed
 
@@ -237,7 +237,7 @@ class FileSource(Source):
 
     @contextmanager
     def opened(
-        self, wanted: Sequence[str], too_large: Callable[[Any], InputError]
+        self, wanted: Sequence[str], too_large: Callable[[Any], PropcalError]
     ) -> Iterator[tuple[Any, PeopleFiles]]:
         """A connection, and the files opened in it; says why they cannot be read, without their content.
 
@@ -259,12 +259,7 @@ class FileSource(Source):
 
     def columns(self, wanted: Sequence[str], kinds: Kinds = ANY) -> Columns:
         """The wanted columns, in the order of the rows."""
-
-        def too_large(_: Any) -> InputError:
-            step = "Name fewer features, or increase " + Argument("memory_limit")
-            return InputError(f"the {len(wanted)} columns do not fit into memory", next_step=step)
-
-        with self.opened(wanted, too_large) as (engine, files):
+        with self.opened(wanted, lambda _: refused("columns too large", n=len(wanted))) as (engine, files):
             engine.execute("SET preserve_insertion_order = true")  # rows of several queries go together
             reader = relation(engine, files, wanted, kinds).to_arrow_reader(COLUMN_ROWS)
             batches = []
@@ -281,7 +276,7 @@ class FileSource(Source):
         def coarsest() -> Atoms:
             return atoms_of_totals(*totals(rows, replace(columns, resolution=0.5)))
 
-        def too_large(engine: Any) -> InputError:
+        def too_large(engine: Any) -> PropcalError:
             return _would_fit(engine, coarsest if rows is not None else None, bits)
 
         with self.opened(wanted, too_large) as (engine, files):
@@ -368,21 +363,17 @@ def _with_clusters(rows: Any, columns: NamedColumns) -> Atoms:
     return sum(sums[1:], sums[0])
 
 
-def _would_fit(engine: Any, coarsest: Callable[[], Atoms] | None, bits: int) -> InputError:
+def _would_fit(engine: Any, coarsest: Callable[[], Atoms] | None, bits: int) -> PropcalError:
     """The error if memory is not enough, with a resolution for which it would be."""
     memory = duck.memory_bytes(duck.setting(engine, "memory_limit")) or 0
     told = f"the table of atoms does not fit into {memory / 1e9:.2g} GB of memory"
-    more = "increase " + Argument("memory_limit")
     try:
         n_patterns = 0 if coarsest is None else len(coarsest().patterns)
     except duckdb.Error:
         n_patterns = 0
     if not n_patterns:
-        return InputError(told, next_step="Use fewer groups, or " + more)
+        return refused("no memory", told=told)
     fits = int(np.clip(log2(max(memory / (ATOM_BYTES * n_patterns), 1.0)), 0, bits - 1))
     if fits < 4:
-        many = f"{told}: there are {n_patterns:,} combinations of groups"
-        return InputError(many, next_step="Use fewer groups, or " + more)
-    step = "Round the scores with " + Argument("resolution", f"2**-{fits}")
-    step += " (the audit reports how little this can change the results), or " + more
-    return InputError(f"{told}, even with one thread", next_step=step)
+        return refused("no memory", told=f"{told}: there are {n_patterns:,} combinations of groups")
+    return refused("coarser scores", told=told, resolution=f"2**-{fits}")

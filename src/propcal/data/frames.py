@@ -17,7 +17,7 @@ import numpy as np
 
 from propcal.core.grid import FloatArray
 from propcal.data.levels import DATES, LIMIT, level_key
-from propcal.errors import InputError, plain, refused
+from propcal.errors import InputError, PropcalError, refused
 from propcal.extras import Later
 from propcal.numbers import noun
 
@@ -99,8 +99,7 @@ def floats(column: Any, name: str, hint: str | None = None) -> FloatArray:
         try:
             column = pa.array(column)
         except NOT_ARROW:
-            problem = f"{name} must contain only numbers; it has values of several types"
-            raise InputError(problem, argument=name) from None
+            raise refused("several types", name=name) from None
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     kind = column.type
@@ -150,8 +149,7 @@ def _array_of_list(values: Any, name: str) -> Any:
     try:
         array = np.asarray(values)
     except ValueError:
-        problem = f"{name} must be one-dimensional; it is a list of lists of different lengths"
-        raise InputError(problem, argument=name) from None
+        raise refused("uneven lists", name=name) from None
     return array if array.dtype.kind in "fiub" else np.array(values, dtype=object)
 
 
@@ -176,14 +174,12 @@ def _column(values: Any, name: str = FEATURES) -> Any:
             native = None
         if isinstance(native, nw.DataFrame):
             if len(native.columns) != 1:
-                problem = f"{name} must be one column; got a frame with {len(native.columns)}"
-                raise InputError(problem, argument=name)
+                raise refused("several columns", name=name, n=len(native.columns))
             native = native[native.columns[0]]
         if native is not None:
             return _of_series(native)
         if not hasattr(values, "__array__"):
-            problem = f"{name} must be an array, a series or a column of a data frame"
-            raise InputError(f"{problem}; got {type(values).__name__}", argument=name)
+            raise refused("not a column", name=name, kind=type(values).__name__)
         values = np.asarray(values)
     values = _one_dimension(values, name)
     if isinstance(values, np.ma.MaskedArray):
@@ -209,7 +205,7 @@ def _in_arrow(convert: Callable[[], Any], values: Any, name: Any) -> Any:
     try:
         column = convert()
     except UnicodeEncodeError:
-        raise _no_unicode(name) from None
+        raise refused("no unicode", name=name) from None
     except NOT_ARROW:
         column = None
     # intervals, periods, UUIDs, records
@@ -231,16 +227,10 @@ def _one_kind(values: Any) -> bool:
     return len(kinds) <= 1
 
 
-def _no_unicode(name: Any) -> InputError:
-    """The error for half a surrogate pair, which can result from reading with the wrong encoding."""
-    step = "Read the data again with the correct encoding"
-    return InputError(f"{plain(name)} contains invalid Unicode", argument=str(name), next_step=step)
-
-
 def _mixed(values: Any, name: str = FEATURES) -> Any:
     """Objects of several types, with every kind of missing value as None."""
     if not _is_unicode(value for value in values if isinstance(value, str)):
-        raise _no_unicode(name)
+        raise refused("no unicode", name=name)
     cleaned = np.empty(len(values), dtype=object)
     cleaned[:] = [
         None if level_key(value) is None else bytes(value) if isinstance(value, BUFFERS) else value
@@ -286,11 +276,8 @@ def refuse_names(sensitive_features: Any, n: int) -> None:
         raise _names_only([*given])
 
 
-def _names_only(names: list[str]) -> InputError:
-    some = names[:MOST_NAMES]
-    problem = f"{FEATURES} must be columns with a value for each person; got the {noun(len(names), 'text')}"
-    step = f"If these are names of columns, pass the columns: frame[{some}]"
-    return InputError(f"{problem} {some}", argument=FEATURES, next_step=step)
+def _names_only(names: list[str]) -> PropcalError:
+    return refused("names only", texts=noun(len(names), "text"), some=names[:MOST_NAMES])
 
 
 def mask_names(masks: Any) -> list[str]:

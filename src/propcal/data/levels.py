@@ -24,7 +24,7 @@ import numpy as np
 
 from propcal.core.conditions import ColumnTest, Where, is_numeric, tests_of
 from propcal.core.patterns import BESIDE, CLUSTER, KEY, Level, Patterns, level_places, sort_levels
-from propcal.errors import Argument, InputError, Message, Text, refused
+from propcal.errors import refused
 from propcal.extras import Later
 
 pa: Any = Later("pyarrow")
@@ -212,25 +212,16 @@ def is_limit(key: str) -> bool:
 def refuse_many(found: list[Any], name: str, seen: str = "", *, as_levels: bool = False) -> None:
     """Refuse identifiers and measurements by their number of values (in what was seen)."""
     within = f" in {seen}" if seen else ""
-    cuts = Argument("cuts", name, written=f"Groups(cuts={{{name!r}: [...]}})")
     keys = {key for key in map(level_key, found) if key is not None}
     numbers = {key for value in found if is_number(value) and (key := level_key(value)) is not None}
-    different = f"attribute {name!r} holds {len(numbers):,} different numbers{within}"
+    known = {"name": name, "within": within, "most": MAX_NUMERIC_LEVELS}
     if numbers and len(numbers) == len(keys) and not as_levels:
         if not all(number.lstrip("-").isdigit() for number in numbers):
-            problem = f"{different}, not all of them whole"
-            raise InputError(problem, argument=name, next_step="give cut points, " + cuts)
+            raise refused("measurements", n=len(numbers), **known)
         if len(numbers) > MAX_NUMERIC_LEVELS:
-            codes = Argument("as_levels", name, written=f"Groups(as_levels=[{name!r}])")
-            step = "Give cut points, " + cuts + "; if the numbers are codes, ask for them as groups, " + codes
-            step += "; if it is an identifier, leave it out"
-            problem = f"{different}; up to {MAX_NUMERIC_LEVELS} are taken as groups"
-            raise InputError(problem, argument=name, next_step=step)
+            raise refused("many numbers", n=len(numbers), **known)
     if not as_levels and (spelled := numbers_beside_limits(keys)):
-        problem = f'attribute {name!r} holds {spelled:,} different numbers{within}, and limits such as "> 89"'
-        problem += f" (top-coded ages); up to {MAX_NUMERIC_LEVELS} numbers are taken as groups"
-        step = "Recode the limits, for example to 90, and give cut points, " + cuts
-        raise InputError(problem, argument=name, next_step=step)
+        raise refused("numbers beside limits", n=spelled, **known)
     if len(keys) > MAX_LEVELS:
         raise refused("too many levels", name=name, n=len(keys), within=within, most=MAX_LEVELS)
 
@@ -256,11 +247,10 @@ def warn_of_similar_levels(patterns: Patterns, people: Any) -> None:
         counts = np.bincount(patterns.table[:, a], weights=people, minlength=len(own)).astype(np.int64)
         signs = [place for place, level in enumerate(own) if level and not any(map(str.isalnum, level))]
         if len(signs) == 1 and not set(own[signs[0]] or "") - MISSING_SIGNS:  # two of them may be + and -
-            sign, n = own[signs[0]], int(counts[signs[0]])
+            n = int(counts[signs[0]])
             are, they = ("is", "It forms") if n == 1 else ("are", "They form")
-            code = Argument("na", sign, written=f"na=[{sign!r}]")
-            hint = f"{they} a group; if that means missing, leave the value empty, or read files with " + code
-            _warn(name, f'{n:,} of {int(counts.sum()):,} values {are} "{sign}"', hint)
+            values = f"{n:,} of {int(counts.sum()):,} values {are}"
+            _warn("sign as level", name=name, sign=own[signs[0]], values=values, they=they)
         spaced = [place for place, level in enumerate(own) if level is not None and level != level.strip()]
         places: dict[str, list[int]] = {}
         for place, level in enumerate(own):
@@ -271,18 +261,15 @@ def warn_of_similar_levels(patterns: Patterns, people: Any) -> None:
         few = f"{n:,} of {int(counts.sum()):,} values"
         if ranked:
             main, rare = ranked[0][:2]
-            what = f"{'differs' if n == 1 else 'differ'} from another level only in case or spaces"
-            step = "They are treated as different groups; rename them if that is not intended."
-            _warn(name, f'{few} {what} ("{own[rare]}" / "{own[main]}")', step)
+            values = f"{few} {'differs' if n == 1 else 'differ'}"
+            _warn("similar levels", name=name, values=values, rare=own[rare], main=own[main])
         elif spaced:
-            what = f"{'has' if n == 1 else 'have'} a space at the beginning or end"
-            step = "The space is part of the level; remove it if that is not intended."
-            _warn(name, f'{few} {what} ("{own[spaced[0]]}")', step)
+            values = f"{few} {'has' if n == 1 else 'have'}"
+            _warn("spaced level", name=name, values=values, level=own[spaced[0]])
 
 
-def _warn(name: str, problem: str, step: str | Text) -> None:
-    message = Message(f"{name}: {problem}", argument=name, next_step=step)
-    warnings.warn(message, UserWarning, stacklevel=5)
+def _warn(key: str, **known: Any) -> None:
+    warnings.warn(refused(key, **known).message, UserWarning, stacklevel=5)
 
 
 def warn_of_new_spellings(known: Mapping[str, Sequence[Level]], patterns: Patterns) -> None:
@@ -293,9 +280,7 @@ def warn_of_new_spellings(known: Mapping[str, Sequence[Level]], patterns: Patter
         before = {folded(level): level for level in known[name] if level is not None}
         for level in levels:
             if level is not None and level not in known[name] and folded(level) in before:
-                what = f'"{level}" is new, and differs from "{before[folded(level)]}" only in case or spaces'
-                step = "They are watched as different groups; rename one of them if that is not intended."
-                _warn(name, what, step)
+                _warn("new spelling", name=name, level=level, known=before[folded(level)])
 
 
 def warn_of_failed_conditions(
@@ -310,5 +295,5 @@ def warn_of_failed_conditions(
             for value in test.values:
                 near = sorted(level for level in known if folded(level) == folded(value))
                 if near and not known & wanted_keys(ColumnTest(test.column, "=", (value,))):
-                    problem = f"no row has {test.column} = {value}; did you mean {near[0]}?"
-                    warnings.warn(Message(f"condition {name!r}: {problem}"), UserWarning, stacklevel=4)
+                    known_as = {"name": name, "column": test.column, "value": value, "near": near[0]}
+                    warnings.warn(refused("nobody meets", **known_as).message, UserWarning, stacklevel=4)

@@ -224,10 +224,8 @@ class ParquetFiles(PeopleFiles):
                     pass
         except (FileFormatError, InputError) as found:
             return found
-        others = " or another file" if len(self.paths) > 1 else ""
-        problem = f"DuckDB could not read {self.path}{others} ({type(error).__name__})"
-        step = "Write the file again, if necessary with another program"
-        return FileFormatError(problem, next_step=step)
+        where = f"{self.path}{' or another file' if len(self.paths) > 1 else ''}"
+        return refused("duckdb cannot read", FileFormatError, where=where, error=type(error).__name__)
 
 
 def _read(place: str, kind: str) -> str:

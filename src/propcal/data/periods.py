@@ -9,7 +9,7 @@ from datetime import date, timedelta
 from zoneinfo import ZoneInfo
 
 from propcal.core.arguments import check_choice
-from propcal.errors import Argument, InputError, quoted, refused, shown
+from propcal.errors import InputError, quoted, refused, shown
 
 KINDS = ("day", "week", "month", "quarter", "year")
 EXAMPLES = {"day": "2026-03-31", "week": "2026-W13", "month": "2026-03", "quarter": "2026-Q1", "year": "2026"}
@@ -78,8 +78,8 @@ class Calendar:
                 return date(numbers[0], 3 * numbers[1] - 2, 1)
             return date(*[*numbers, 1, 1][:3])
         except ValueError:
-            step = f"Write it like {EXAMPLES[self.every]}"
-            raise InputError(f"{shown(name)} is not a {self.every}", next_step=step) from None
+            example = EXAMPLES[self.every]
+            raise refused("no period", got=shown(name), kind=self.every, example=example) from None
 
     def end(self, name: str) -> date:
         """The first day after a period."""
@@ -120,6 +120,5 @@ def days(text: str | int) -> int:
     found = re.fullmatch(r"\s*(\d{1,5})\s*([dw]?)\s*", str(text))
     number = int(found[1]) * (7 if found[2] == "w" else 1) if found else -1
     if not 0 <= number <= LONGEST_DELAY or isinstance(text, bool):
-        problem = f" must be a number of days or weeks, such as 30d or 6w; got {shown(text)}"
-        raise InputError(Argument("delay") + problem)
+        raise refused("no delay", got=shown(text))
     return number

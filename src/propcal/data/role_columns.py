@@ -34,7 +34,8 @@ from propcal.core.grid import FloatArray, IntArray
 from propcal.core.patterns import Level
 from propcal.data.frames import holds_text, numbers, one_column
 from propcal.data.levels import distinct, level_key
-from propcal.errors import Argument, InputError, Message, Text, shown
+from propcal.errors import Argument, InputError, PropcalError, Text, refused, shown
+from propcal.numbers import capital
 
 LARGEST_WEIGHT = 1e15
 MOST_POINTS = 20  # scores of whole numbers up to here are points or deciles, and no percentages
@@ -294,11 +295,9 @@ def _refuse_first(
     for _, (trouble, *_), word in WORDS[:3]:
         if of[trouble]:
             what = "missing (NaN)" if word == "missing" else word
-            problem = f"{weight} must be 0 or more; {of[trouble]:,} of {n:,} values are {what}"
-            raise InputError(problem, argument=weight)
+            raise refused("wrong weights", name=weight, wrong=of[trouble], n=n, what=what)
     if of[Trouble.WEIGHT_TOO_LARGE]:
-        problem = f"{weight}: weights above {LARGEST_WEIGHT:g} cannot be added up"
-        raise InputError(problem, argument=weight, next_step="divide them all")
+        raise refused("large weights", name=weight, most=LARGEST_WEIGHT)
     if of[Trouble.WEIGHT_ZERO] == n:
         raise InputError(f"{weight}: all {n:,} weights are 0, so there are no rows", argument=weight)
     n -= of[Trouble.WEIGHT_ZERO]
@@ -310,10 +309,8 @@ def _refuse_first(
         problem = f"{outcome} must be 0 or 1; {_values(missing, n)} missing"
         raise InputError(problem, argument=outcome, next_step=advice(drop_missing, "outcome"))
     if outside := of[Trouble.OUTCOME_OUTSIDE]:
-        step = "Say which value means the event with " + Argument("positive") + ", or recode it to 0 and 1"
-        swapped = f"{score[0].upper()}{score[1:]} holds only 0 and 1. {SWAPPED}"
-        problem = f"{outcome} must be 0 or 1 (or a soft label between); {_values(outside, n)} neither"
-        raise InputError(problem, argument=outcome, next_step=swapped if binary else step)
+        values, beside = _values(outside, n), capital(score)
+        raise refused("swapped" if binary else "wrong outcomes", name=outcome, values=values, score=beside)
 
 
 def _others(of: Mapping[Trouble, int], names: tuple[str, str, str], first: str) -> str:
@@ -346,8 +343,7 @@ def refuse_swapped(score: Any, one: float, soft: int, n: int, names: tuple[str, 
         return
     zeros, ones = np.any(score == 0), np.any(score == one)
     if zeros and ones and bool(np.all((score == 0) | (score == one))):
-        problem = f"{names[0]} holds only 0 and 1, and {names[1]} holds values between them"
-        raise InputError(problem, argument=names[0], next_step=SWAPPED)
+        raise refused("scores swapped", name=names[0], outcome=names[1])
 
 
 def compact_outcomes(outcome: FloatArray) -> Any:
@@ -402,24 +398,15 @@ def _meant(positive: Any, levels: Sequence[Level], name: str) -> set[str]:
     raise InputError(f"{name}: no value is {shown(positive, 40)}", argument="positive", next_step=step)
 
 
-def _not_understood(name: str, levels: Sequence[str], strange: Sequence[str]) -> InputError:
-    shows = [Argument("positive", level, written=f"positive={level!r}") for level in levels[:2]]
-    step: str | Text
-    if len(levels) == 2:
-        what = f"it holds {levels[0]!r} and {levels[1]!r}"
-        step = "Say which of them means the event: " + shows[0] + " or " + shows[1]
-    elif len(levels) == 1:
-        what = f"it holds only {levels[0]!r}"
-        step = "Write another value where there was no event, such as no in an empty cell; then use "
-        step += shows[0]
-    else:
-        are = "is" if len(strange) == 1 else "are"
-        what = f"{len(strange):,} of its {len(levels):,} different values {are} neither"
-        if len(strange) == len(levels):
-            what = f"none of its {len(levels):,} different values is"
-        all_others = "; all other values then mean that there was none"
-        step = "Say which value means the event with " + Argument("positive") + all_others
-    return InputError(f"{name} must be 0 or 1, or yes or no; {what}", argument=name, next_step=step)
+def _not_understood(name: str, levels: Sequence[str], strange: Sequence[str]) -> PropcalError:
+    if len(levels) <= 2:
+        key = "two outcomes" if len(levels) == 2 else "one outcome"
+        return refused(key, name=name, first=levels[0], second=levels[-1])
+    are = "is" if len(strange) == 1 else "are"
+    what = f"{len(strange):,} of its {len(levels):,} different values {are} neither"
+    if len(strange) == len(levels):
+        what = f"none of its {len(levels):,} different values is"
+    return refused("many outcomes", name=name, what=what)
 
 
 N_CLUSTERS = 256
@@ -479,12 +466,9 @@ def warn_of_undeclared(
     for name in filter(looks_like_patient_id, unused):
         rows, different = count(name)
         if FEWEST_PATIENTS <= different <= MOST_DIFFERENT * rows:
-            problem = f"column {name!r} looks like a patient ID and repeats: {different:,} different values"
-            problem += f" in {rows:,} rows. Every row was counted as a patient of its own"
-            passed = Argument("cluster", name, written=written.format(f'"{name}"'))
-            count_patients = " so that intervals and tests count patients rather than visits"
-            step = advice or "If it is the patient ID, pass " + passed + count_patients
-            warnings.warn(Message(problem, argument=name, next_step=step), UserWarning, stacklevel=4)
+            known = {"name": name, "different": different, "rows": rows, "advice": advice}
+            key, passed = "repeats watched" if advice else "repeats", written.format(f'"{name}"')
+            warnings.warn(refused(key, **known, passed=passed).message, UserWarning, stacklevel=4)
             return name
     return ""
 

@@ -44,7 +44,6 @@ from propcal.data.levels import (
 from propcal.data.role_columns import (
     CLUSTERS,
     INVALID,
-    SWAPPED,
     Trouble,
     advice,
     check_lengths,
@@ -57,7 +56,7 @@ from propcal.data.role_columns import (
     refuse_swapped,
     warn_of_undeclared,
 )
-from propcal.errors import Argument, Column, InputError, Message, refused
+from propcal.errors import Argument, Column, InputError, refused
 
 EVERY_COLUMN = Groups()
 NAMES = ("score", "y", "sample_weight")  # of the columns, in errors
@@ -210,8 +209,7 @@ def _score_numbers(score: Any, name: str) -> FloatArray:
             outcome_numbers(score, name)
         except InputError:
             raise error from None
-        problem = f"{name} must be numeric; it holds only yes and no, as an outcome does"
-        raise InputError(problem, argument=name, next_step=SWAPPED) from None
+        raise refused("outcomes as scores", name=name) from None
 
 
 def _warn_of_other_order(*columns: Any) -> None:
@@ -224,9 +222,7 @@ def _warn_of_other_order(*columns: Any) -> None:
         except TypeError:  # labels of several kinds have no order
             continue
         if same:
-            problem = "rows are matched by their place, and the indexes have the same labels in another order"
-            message = Message(problem, next_step="align them, for example with .loc[other.index]")
-            warnings.warn(message, UserWarning, stacklevel=4)
+            warnings.warn(refused("other order").message, UserWarning, stacklevel=4)
             return
 
 
@@ -397,5 +393,4 @@ def refuse_truths(score: Any, name: str) -> None:
     kind = str(getattr(score, "dtype", getattr(score, "type", ""))).lower()
     of_objects = isinstance(score, (list, tuple)) or kind == "object"
     if kind.startswith("bool") or (of_objects and any(type(value) in (bool, np.bool_) for value in score)):
-        problem = f"{name} must be a number from 0 to 1; it holds true or false"
-        raise InputError(problem, argument=name, next_step=SWAPPED)
+        raise refused("truths as scores", name=name)

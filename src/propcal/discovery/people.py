@@ -33,7 +33,7 @@ from propcal.data.role_columns import (
 )
 from propcal.data.source import Table
 from propcal.discovery.binned_features import FeatureTable, bin_features
-from propcal.errors import Argument, Column, InputError, Message, refused
+from propcal.errors import Argument, Column, InputError, refused
 from propcal.option_records import Identity
 
 NEAREST = 1e-6  # scores closer to 0 or 1 than this are taken as this close
@@ -283,8 +283,7 @@ def _checked_names(roles: Mapping[str, Any], features: Any, protect: Sequence[st
         raise InputError(Argument("features") + " must be a list of names of columns of data")
     for argument, names in (("features", features), ("protect", protect)):
         for name in (name for name, value in roles.items() if value in names):
-            taken = Argument(argument) + f": column {roles[name]!r} is the {ROLES[name]}"
-            raise InputError(taken, next_step="Remove it from " + Argument(argument))
+            raise refused("role is taken", argument=argument, column=roles[name], role=ROLES[name])
     return list(dict.fromkeys([*features, *protect]))
 
 
@@ -345,20 +344,13 @@ def read_people(
 
 def _refuse_unsearchable(score: FloatArray, outcome: Any, names: Mapping[str, str]) -> None:
     """Refuse outcomes and scores of which no error can be told from chance."""
-    people = Identity(unit="people").count(len(outcome))
-    who = f"{'everybody' if outcome.any() else 'nobody'} had the outcome ({people})"
-    role, step = "y", None
     if outcome.dtype.kind != "i":
-        why = " must be 0 or 1; soft labels between have no chance to compare with"
-    elif outcome.min() == outcome.max():
-        why = f": {who}, so that no error can be told from chance"
-        step = "Check that the right column, and the right value of it, is the event"
-    elif np.all((score == 0) | (score == 1)):
-        role, step = "score", "Pass the predicted probability, not the decision"
-        why = ": every value is 0 or 1; a search needs risks between"
-    else:
-        return
-    raise InputError(f"{names[role]}{why}", argument=names[role], next_step=step)
+        raise refused("soft outcomes", name=names["y"])
+    if outcome.min() == outcome.max():
+        who, people = "everybody" if outcome.any() else "nobody", Identity(unit="people").count(len(outcome))
+        raise refused("outcomes alike", name=names["y"], who=who, people=people)
+    if np.all((score == 0) | (score == 1)):
+        raise refused("decisions", name=names["score"])
 
 
 def read_table(rows: Table, people: People, names: Sequence[str] | None = None) -> FeatureTable:
@@ -379,9 +371,7 @@ def _without_leaks(table: FeatureTable, people: People) -> FeatureTable:
         if tells_outcome(rows, np.bincount(codes, events).astype(np.float64), rows):
             found[feature.name] = f"it tells the outcome of nearly everybody, which makes it {LEAK}"
     for name, why in found.items():
-        problem = Argument("features") + f": {name!r} is left out: {why}"
-        step = "Was it known when the score was computed? If not, remove it"
-        warnings.warn(Message(problem, next_step=step), UserWarning, stacklevel=3)
+        warnings.warn(refused("leak", name=name, why=why).message, UserWarning, stacklevel=3)
     return table.without(found)
 
 

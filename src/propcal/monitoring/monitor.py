@@ -112,11 +112,8 @@ class MonitorSettings:
                 continue
             if name not in FREE:
                 before, now = _differing(own[name], value)
-                raise InputError(
-                    Argument(name) + f": {NAMES.get(name, 'the setting')} cannot differ from the state's. "
-                    f"The state has {before}; {now} was given",
-                    next_step="Leave it out, or begin a new state",
-                )
+                what = NAMES.get(name, "the setting")
+                raise refused("fixed setting", name=name, what=what, before=before, now=now)
             free[name] = value
         vars(self).update(free)
 
@@ -304,12 +301,8 @@ class Monitor(MonitorSettings):
         missing = [period for period in replaced if period not in dated.periods]
         if missing:
             held = [period for period in missing if period in dated.held_back]
-            why = "its outcomes are not known yet" if held else "the data have nobody in it"
-            raise InputError(
-                f"{(held or missing)[0]} cannot be replaced: {why}",
-                argument="replace",
-                next_step="See delay" if held else "Name the files that have it",
-            )
+            key = "outcomes not known" if held else "nobody to replace"
+            raise refused(key, period=(held or missing)[0])
         records, same, before = dict(self.records), [], self.records
         for period, atoms in dated.periods.items():
             refuse_unmonitored(atoms)
@@ -317,7 +310,8 @@ class Monitor(MonitorSettings):
             known = before.get(period)
             if known is not None and period not in replaced:
                 if known.fingerprint != record.fingerprint:
-                    raise _other_people(period, known, record)
+                    key = "other people" if known.people != record.people else "other scores"
+                    raise refused(key, period=period, people=known.people, now=record.people)
                 same.append(period)
                 continue
             records[period] = replace(record, late=bool(before) and period < max(before))
@@ -433,18 +427,3 @@ def refuse_unmonitored(atoms: Atoms) -> None:
 def _small(atoms: Atoms) -> Atoms:
     """The same people with scores of a few digits, so that a state's size does not grow with its people."""
     return rescored(atoms, significant(atoms.score, SCORE_BITS, decimals=2))
-
-
-def _other_people(period: str, known: PeriodRecord, now: PeriodRecord) -> InputError:
-    counts = (
-        f"{known.people:,} people, and these data have {now.people:,}"
-        if known.people != now.people
-        else f"{known.people:,} people with other scores or outcomes"
-    )
-    return InputError(
-        f"{period} is in the state already, with {counts}",
-        argument="replace",
-        next_step="If the new ones are complete, "
-        + Argument("replace", written=f'replace=["{period}"]', value=period)
-        + " uses them instead",
-    )

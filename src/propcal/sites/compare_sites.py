@@ -25,7 +25,7 @@ from propcal.core.grid import BoolArray, FloatArray
 from propcal.core.patterns import SITE
 from propcal.core.reduction import by_key, without_keys
 from propcal.data.source import refuse_other_spellings
-from propcal.errors import InputError
+from propcal.errors import refused
 from propcal.monitoring.held_out import Travel, leave_one_site_out
 from propcal.numbers import known
 from propcal.option_records import Identity
@@ -185,9 +185,7 @@ def compare_sites(
 
     parts = by_key(atoms, SITE)
     if len(parts) < 2:
-        only = f"only one site ({', '.join(parts)}) was found; at least two are needed"
-        column = None if parts else 'Name their column: Atoms.from_frame(..., site="hospital")'
-        raise InputError(only if parts else "these data have no sites", argument="site", next_step=column)
+        raise refused("single site" if parts else "sites not named", sites=", ".join(parts))
     refuse_other_spellings([("these data", atoms)])
     own = {name: without_keys(one) for name, one in parts.items()}
     samples = {name: Sample.of(one) for name, one in own.items()}

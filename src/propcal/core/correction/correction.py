@@ -19,7 +19,7 @@ from propcal.core.correction.points_table import NAME as POINTS
 from propcal.core.correction.smooth_map import NAME as START
 from propcal.core.grid import UNIT, FloatArray, IntArray, from_grid
 from propcal.core.groups import Labels, pattern_name
-from propcal.errors import InputError, UnknownLevelWarning, plain
+from propcal.errors import UnknownLevelWarning, plain, refused
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -193,8 +193,7 @@ class Correction(Definition):
         from propcal.data.rows import scoring_rows  # a door in; core itself knows no frames
 
         if isinstance(sensitive_features, str) and not isinstance(score, str):
-            problem, step = "the name of the score's column comes first", 'apply("risk", frame)'
-            raise InputError(problem, argument="score", next_step=step, between=": ")
+            raise refused("score column first")
         if isinstance(score, str):
             from propcal.scoring.scorer import Scorer, scored_frame
 

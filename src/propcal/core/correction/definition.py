@@ -21,7 +21,7 @@ from propcal.core.correction.smooth_map import SmoothStart
 from propcal.core.grid import BoolArray, FloatArray, IntArray, SumArray, WithoutCaches, from_grid
 from propcal.core.groups import Group, membership
 from propcal.core.patterns import BESIDE, OTHER, TRUTHS, Level, Patterns, as_listed, patterns_of, sort_levels
-from propcal.errors import Argument, InputError, Message, UnknownLevelWarning, UnseenError
+from propcal.errors import Message, UnknownLevelWarning, UnseenError, refused
 from propcal.numbers import plural
 
 if TYPE_CHECKING:
@@ -233,16 +233,9 @@ class Definition(WithoutCaches):
         """Raise an error if anyone has a pattern that was not seen in fitting."""
         count = int(people[known < 0].sum())
         if count:
-            where = "did not occur in the fitting data"
-            if self.is_shared:
-                where = "is not listed in this shared correction, which omits combinations of few people"
+            key = "not listed combination" if self.is_shared else "unseen combination"
             have = f"{plural(count, 'row')} {'has' if count == 1 else 'have'}"
-            step = (
-                "Set " + Argument("unseen", "replay") + " to apply the adjustments of the groups that they "
-            )
-            step += "do belong to, or " + Argument("unseen", "keep") + " to leave their scores unchanged."
-            problem = f"{have} a combination of {list(self.attributes)} that {where}"
-            raise UnseenError(problem, next_step=step)
+            raise refused(key, UnseenError, have=have, attributes=list(self.attributes))
 
     def apply_to_rows(self, rows: ScoringRows, *, invalid: str = "error", **how: Unpack[How]) -> FloatArray:
         """Correct checked rows, as `apply_to_patterns` does."""
@@ -285,12 +278,7 @@ class Definition(WithoutCaches):
     def apply_to_atoms(self, atoms: Atoms) -> FloatArray:
         """Corrected score of each atom, whose attributes must be those of the correction (or more)."""
         if self.points is not None:
-            problem = (
-                f"this correction has points, so it needs the columns {list(self.points.columns)} of every"
-            )
-            problem += " person, and groups of people do not hold them"
-            step = "Correct the scores first, with Correction.apply or propcal apply, and use the corrected"
-            raise InputError(problem, argument="correction", next_step=f"{step} column as the score")
+            raise refused("points of groups", columns=list(self.points.columns))
         patterns, code = self._patterns_in(atoms.patterns)
         people = np.bincount(code, weights=atoms.pattern_sums(atoms.people), minlength=len(patterns))
         warn_of_unlisted(self, count_unlisted(self, patterns, people), atoms.n_people)
@@ -334,8 +322,7 @@ class Definition(WithoutCaches):
             else:
                 absent.append(a)
         if absent:
-            reads = f"this correction reads the attributes {list(self.attributes)}"
-            raise InputError(f"{reads}; of these people's, {absent} are missing or made in another way")
+            raise refused("other attributes", attributes=list(self.attributes), absent=absent)
         return places
 
     def beside(self, own: Mapping[str, Recipe | str]) -> dict[str, Recipe | str]:

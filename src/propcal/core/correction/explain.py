@@ -16,7 +16,7 @@ from propcal.core.correction.smooth_map import SmoothStart, whole_parts
 from propcal.core.grid import UNIT, BoolArray, FloatArray, IntArray, from_grid, to_grid
 from propcal.core.groups import Group, Labels, group_labels, membership
 from propcal.core.patterns import Patterns, as_listed
-from propcal.errors import InputError
+from propcal.errors import refused
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -264,8 +264,7 @@ class _Steps:
 
     def _refuse_if(self, too_much: bool) -> None:
         if too_much:
-            problem = "{:,} people and {:,} updates are too many to explain at once".format(*self._size)
-            raise InputError(problem, argument="score", next_step="explain fewer people")
+            raise refused("many explained", people=self._size[0], updates=self._size[1])
 
     def add(self, who: IntArray, reason: IntArray, before: IntArray, after: IntArray) -> None:
         """Steps of people by their reasons, but for those that change nothing."""

@@ -30,7 +30,7 @@ from propcal.core.compiled import bin_end, bin_of, compiled
 from propcal.core.correction.points_table import multiply
 from propcal.core.correction.smooth_map import AT_ONCE, knots, smooth_values
 from propcal.core.grid import UNIT, BoolArray, FloatArray, IntArray, from_grid
-from propcal.errors import InputError
+from propcal.errors import InputError, PropcalError, refused
 from propcal.numbers import plural
 
 NO_CHANGE = np.array([[0, 1, 0]], dtype=np.int64)
@@ -39,7 +39,6 @@ STEPS_IN_PYTHON = 1 << 15  # steps that take Python as long as importing numba; 
 MOST_PIECES = 1 << 22  # pieces of all maps together; 100 MB
 MOST_STEPS = 1 << 26  # steps for composing all maps; about a minute
 UPDATES_PER_STEP = 64  # updates that can be checked in the time of one step
-NOISE = "Such a correction follows noise; fit it again with a larger alpha"
 
 
 class TooLargeError(InputError):
@@ -81,7 +80,7 @@ class PatternMaps:
         refuse_work(len(updates), n, int(steps_by_pattern(inside, updates, edges).sum()))
         maps = next(cls.in_parts(inside, updates, edges, smooth, monotone))
         if len(maps) < n:
-            _refuse_pieces(len(updates), n)
+            raise _too_large("many pieces", len(updates), n, most=MOST_PIECES)
         return maps
 
     @classmethod
@@ -101,7 +100,7 @@ class PatternMaps:
         for p, members in enumerate(inside.T):
             table = _composed(members, updates, edges, int(steps.sum()))
             if not len(table):
-                _refuse_pieces(len(updates), 1)
+                raise _too_large("many pieces", len(updates), 1, most=MOST_PIECES)
             if n_pieces + len(table) > MOST_PIECES:
                 yield cls._of_tables(tables, None if smooth is None else smooth[first:p])
                 tables, first, n_pieces = [], p, 0
@@ -214,18 +213,13 @@ def steps_by_pattern(inside: BoolArray, updates: IntArray, edges: IntArray) -> I
 def refuse_work(n_updates: int, n_patterns: int, steps: int) -> None:
     """Refuse to compose maps that would take more than about a minute."""
     if steps > MOST_STEPS:
-        more = f"take {steps:,} steps for {plural(n_patterns, 'pattern')}, and at most {MOST_STEPS:,} are"
-        _refuse_too_large(n_updates, f"{more} allowed")
+        raise _too_large("many steps", n_updates, n_patterns, steps=steps, most=MOST_STEPS)
 
 
-def _refuse_pieces(n_updates: int, n_patterns: int) -> None:
-    """Refuse maps with too many pieces."""
-    _refuse_too_large(n_updates, f"give more than {MOST_PIECES:,} pieces for {plural(n_patterns, 'pattern')}")
-
-
-def _refuse_too_large(n_updates: int, more: str) -> None:
-    problem = f"this correction is too large: its {plural(n_updates, 'adjustment')} would {more}"
-    raise TooLargeError(problem, next_step=NOISE)
+def _too_large(key: str, n_updates: int, n_patterns: int, **known: int) -> PropcalError:
+    """The error for a correction that would take too many steps, or have too many pieces."""
+    counts = {"updates": plural(n_updates, "adjustment"), "patterns": plural(n_patterns, "pattern")}
+    return refused(key, TooLargeError, **counts, **known)
 
 
 def _composed(members: BoolArray, updates: IntArray, edges: IntArray, steps: int) -> IntArray:

@@ -26,7 +26,7 @@ from propcal.core.grid import (
 )
 from propcal.core.groups import Group, membership
 from propcal.core.patterns import Patterns
-from propcal.errors import InputError
+from propcal.errors import refused
 
 SHIFT_UNIT = 1 << 20  # shifts are integers in units of 2**-20 in log-odds
 KNOTS_PER_UNIT, REACH = 8, 12  # 8 knots per unit of log-odds, from -12 (a risk of 6 in a million) to 12
@@ -92,9 +92,7 @@ class SmoothStart:
         """Refuse this many patterns if their values would take too much memory or time."""
         n_terms = len(self.groups)
         if n_patterns * N_KNOTS > MOST_VALUES or n_patterns * n_terms > MOST_VALUES:
-            terms = f"its recalibration has {n_terms:,} terms for {n_patterns:,} patterns"
-            problem = f"this correction is too large: {terms}"
-            raise InputError(problem, next_step="Fit it again with fewer groups")
+            raise refused("many terms", terms=n_terms, patterns=n_patterns)
 
     def values_inside(self, inside: BoolArray) -> IntArray:
         """Like `values`, given which terms (rows) apply to which patterns (columns)."""

@@ -25,7 +25,7 @@ from propcal.core.grid import UNIT, IntArray, from_grid, to_grid
 from propcal.core.groups import EVERYBODY, Collection, Group, Groups, definition, membership
 from propcal.core.patterns import CLUSTER, Patterns
 from propcal.core.reduction import fewer_attributes, with_attributes, without_clusters
-from propcal.errors import Argument, InputError
+from propcal.errors import InputError, refused
 
 LEAST_Z = 1.0  # standard errors below which no cell is adjusted, whatever tests found
 
@@ -68,9 +68,7 @@ class Settings:
             check_number("guard", self.guard, at_least=0)
         elif not (self.guard is None or (isinstance(self.guard, str) and self.guard == "noise")):
             shown = repr(self.guard) if isinstance(self.guard, str) else f"a {type(self.guard).__name__}"
-            raise InputError(
-                Argument("guard") + f' must be "noise", None or a number of standard errors; got {shown}'
-            )
+            raise refused("no guard", got=shown)
         if self.min_share is not None:
             check_number("min_share", self.min_share, at_least=0, at_most=1)
         self.definition()  # checks its own arguments

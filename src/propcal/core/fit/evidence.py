@@ -16,7 +16,7 @@ import numpy as np
 from propcal.core.atoms import Atoms
 from propcal.core.grid import FloatArray, from_grid
 from propcal.core.patterns import CLUSTER
-from propcal.errors import InputError
+from propcal.errors import refused
 from propcal.numbers import plural
 
 FEWEST_CLUSTERS = 10  # with fewer, the variation between clusters says too little
@@ -68,12 +68,7 @@ def repeat_effect(atoms: Atoms) -> float:
     )
     known, cluster = np.unique(of_pattern[atoms.pattern_index()], return_inverse=True)
     if len(known) < FEWEST_CLUSTERS:
-        raise InputError(
-            f"the patient ID column (cluster) has about {plural(len(known), 'different value')}, too few to "
-            "see how much patients differ",
-            argument="cluster",
-            next_step="Name a column that identifies patients, not sites",
-        )
+        raise refused("few clusters", values=plural(len(known), "different value"))
 
     def sums(column: FloatArray) -> Any:
         return np.bincount(cluster, weights=column)

@@ -18,23 +18,17 @@ from propcal.auditing.decision import errors_found_in
 from propcal.auditing.measures import reversed_ranking, surely_not_reversed
 from propcal.auditing.sample import Sample
 from propcal.core.arguments import (
-    Intersections,
     Invalid,
     Label,
-    Missing,
-    Order,
-    Resample,
-    Start,
     Table,
     Unseen,
     Values,
 )
 from propcal.core.atoms import Atoms
-from propcal.core.bins import Binning
 from propcal.core.correction.correction import Correction, Update
 from propcal.core.correction.fit_summary import FitSummary
 from propcal.core.criterion import Criterion, multicalibration, proportional
-from propcal.core.fit.boost import BoostResult, FittingData, Settings, boost, learn_curve
+from propcal.core.fit.boost import BoostResult, FittingData, Parameters, Settings, boost, learn_curve
 from propcal.core.fit.evidence import FoundErrors
 from propcal.core.grid import FloatArray
 from propcal.core.groups import Collection, Groups, Labels
@@ -61,25 +55,9 @@ class FitOptions(TypedDict, total=False):
 
 
 @dataclass(eq=False, repr=False)
-class Boost(BaseEstimator):
+class Boost(Parameters, BaseEstimator):
     """Base class of the estimators, which differ only in their criterion (docs/extending.md)."""
 
-    alpha: float = 0.05
-    gamma: float = 0.05
-    rho: float = 0.1
-    n_bins: int = 10
-    binning: Binning = "uniform"
-    eta: float = 1.0
-    intersections: Intersections = "all"
-    max_updates: int = 100_000
-    order: Order = "cyclic"
-    sample: Resample | None = None
-    missing: Missing = "level"
-    unseen: Unseen = "replay"
-    groups: Groups | None = None
-    start: Start = "smooth"
-    guard: Literal["noise"] | float | None = "noise"
-    monotone: bool = True
     allow_reversed: bool = False
     random_state: Seed | np.random.RandomState = None
     discover: Sequence[str] | None = None

@@ -91,7 +91,7 @@ def test_repeat_visits_weigh_the_same_in_audit_and_fit():
 
 
 def settings(**kw):
-    return Settings(proportional(0.1), **kw)
+    return Settings(criterion=proportional(0.1), **kw)
 
 
 def test_too_few_people_are_not_tested():

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from propcal.core.arguments import Missing, Unseen, check_choice, check_number
+from propcal.core.arguments import (
+    Intersections,
+    Missing,
+    Order,
+    Resample,
+    Start,
+    Unseen,
+    check_choice,
+    check_number,
+)
 from propcal.core.atoms import Atoms, LeftOutReport
 from propcal.core.bins import Binning, Bins, make_bins
 from propcal.core.categories import category_min_share, check_outcome_groups, outcome_alike
@@ -30,27 +39,33 @@ from propcal.errors import InputError, refused
 LEAST_Z = 1.0  # standard errors below which no cell is adjusted, whatever tests found
 
 
-@dataclass(frozen=True)
-class Settings:
-    """The parameters of a fit; `propcal.PMCBoost` describes each of them."""
+@dataclass(eq=False, repr=False)
+class Parameters:
+    """What the estimators and a fit have in common; `propcal.PMCBoost` describes each of them."""
 
-    criterion: Criterion
     alpha: float = 0.05
     gamma: float = 0.05
     rho: float = 0.1
     n_bins: int = 10
     binning: Binning = "uniform"
     eta: float = 1.0
-    intersections: Any = "all"
+    intersections: Intersections = "all"
     max_updates: int = 100_000
-    order: str = "cyclic"
-    sample: str | None = None
+    order: Order = "cyclic"
+    sample: Resample | None = None
     missing: Missing = "level"
     unseen: Unseen = "replay"
     groups: Groups | None = None
-    start: str = "smooth"
-    guard: str | float | None = "noise"
+    start: Start = "smooth"
+    guard: Literal["noise"] | float | None = "noise"
     monotone: bool = True
+
+
+@dataclass(kw_only=True, eq=False)
+class Settings(Parameters):
+    """The checked parameters of a fit."""
+
+    criterion: Criterion
     min_share: float | None = None
 
     def __post_init__(self) -> None:
@@ -64,10 +79,11 @@ class Settings:
         check_choice("unseen", self.unseen, ("replay", "keep", "error"))
         check_choice("start", self.start, ("smooth", "identity"))
         check_choice("monotone", self.monotone, (True, False))
-        if isinstance(self.guard, (int, float, np.integer, np.floating)):
-            check_number("guard", self.guard, at_least=0)
-        elif not (self.guard is None or (isinstance(self.guard, str) and self.guard == "noise")):
-            shown = repr(self.guard) if isinstance(self.guard, str) else f"a {type(self.guard).__name__}"
+        guard: Any = self.guard
+        if isinstance(guard, (int, float, np.integer, np.floating)):
+            check_number("guard", guard, at_least=0)
+        elif not (guard is None or (isinstance(guard, str) and guard == "noise")):
+            shown = repr(guard) if isinstance(guard, str) else f"a {type(guard).__name__}"
             raise refused("no guard", got=shown)
         if self.min_share is not None:
             check_number("min_share", self.min_share, at_least=0, at_most=1)

@@ -169,10 +169,7 @@ class Boost(Parameters, BaseEstimator):
         labels : dict, optional
             Names of levels for people to read: ``{"sex": {"F": "women", "M": "men"}}``.
         """
-        settings, called = (
-            self.settings(),
-            Identity(unit=unit, labels=labels or {}),
-        )  # checks
+        settings, called = self.settings(), Identity(unit=unit, labels=labels or {})  # which check them
         names = self.__dict__.pop("_column_names", {})
         roles = {"score": score, "y": y, "sample_weight": sample_weight, "cluster": cluster}
         rules: dict[str, Any] = {"positive": positive, "drop_missing": drop_missing}

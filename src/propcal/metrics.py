@@ -9,20 +9,10 @@ from typing import Any, Literal, Protocol, Unpack, cast
 
 import numpy as np
 
+from propcal.core import categories as cells
 from propcal.core.arguments import Intersections, Missing, Table, Values, check_choice, check_number
 from propcal.core.atoms import Atoms
 from propcal.core.bins import Binning, Bins, make_bins
-from propcal.core.categories import (
-    Buckets,
-    Categories,
-    categories,
-    category_min_share,
-    check_outcome_patterns,
-    dc_of,
-    mc_of,
-    pmc_of,
-    smallest_alpha_of,
-)
 from propcal.core.criterion import CRITERIA
 from propcal.core.grid import IntArray
 from propcal.core.groups import Groups, definition
@@ -51,33 +41,37 @@ class CategoryRule(LossRule):
 
     def share_of(self, bins: Bins) -> float:
         """The smallest share of people that a cell may have."""
-        return category_min_share(self.alpha, self.gamma, bins) if self.min_share is None else self.min_share
+        return (
+            cells.category_min_share(self.alpha, self.gamma, bins)
+            if self.min_share is None
+            else self.min_share
+        )
 
-    def table(self, people: Atoms | Rows, *, or_everybody: bool = False) -> Categories:
+    def table(self, people: Atoms | Rows, *, or_everybody: bool = False) -> cells.Categories:
         """Every cell, with groups and bins determined from these people."""
         plain = isinstance(people, Rows) and people.plain and self.binning != "quantile"
         atoms = people.atoms() if isinstance(people, Rows) and not plain else people
         scores, weights = (_NONE, _NONE) if isinstance(atoms, Rows) else (atoms.score, atoms.weight)
         bins = make_bins(self.binning, self.n_bins, rho=self.rho, score=scores, weight=weights)
         min_share = self.share_of(bins)
-        buckets = atoms.buckets(bins) if isinstance(atoms, Rows) else Buckets.of_atoms(atoms, bins)
+        buckets = atoms.buckets(bins) if isinstance(atoms, Rows) else cells.Buckets.of_atoms(atoms, bins)
         n_people, weight = buckets.people.sum(axis=1), buckets.weight.sum(axis=1)
         collection = self.words().collect(
             atoms.patterns, n_people, weight, gamma=self.gamma, or_everybody=or_everybody
         )
-        return categories(
+        return cells.categories(
             buckets, atoms.patterns, collection, bins, min_share=min_share, min_people=self.min_people
         )
 
 
 def _table(
     rule: CategoryRule, y: Values, score: Values, features: Table, weight: Values | None
-) -> Categories:
+) -> cells.Categories:
     words = definition(rule.groups, "all", "level")  # reading the rows only needs this
     rows = checked_rows(score, y, features, weight, groups=words)
     if rows.patterns.attributes:
         sums = (rows.weight, rows.outcome if rows.weight is None else rows.weight * rows.outcome, None)
-        check_outcome_patterns(
+        cells.check_outcome_patterns(
             rows.patterns, *(np.bincount(rows.code, column, len(rows.patterns)) for column in sums)
         )
     return rule.table(rows)
@@ -97,7 +91,7 @@ class Loss(Protocol):
     ) -> float: ...
 
 
-def _of_people(of_table: Callable[[Categories, float], float]) -> Loss:
+def _of_people(of_table: Callable[[cells.Categories, float], float]) -> Loss:
     """The loss of people, from that of categories at a floor rho on rates."""
 
     @spelled_out(LossRule)
@@ -111,7 +105,7 @@ def _of_people(of_table: Callable[[Categories, float], float]) -> Loss:
 
 @takes_frame
 @_of_people
-def mc_loss(table: Categories, rho: float) -> float:  # noqa: ARG001
+def mc_loss(table: cells.Categories, rho: float) -> float:  # noqa: ARG001
     """Largest absolute difference between observed and predicted rate of any cell (a group in a range).
 
     With a data frame of any kind, name its columns:
@@ -151,12 +145,12 @@ def mc_loss(table: Categories, rho: float) -> float:  # noqa: ARG001
     >>> round(mc_loss([1] * 4 + [0] * 6, [0.45] * 10), 4)
     0.05
     """
-    return mc_of(table)
+    return cells.mc_of(table)
 
 
 @takes_frame
 @_of_people
-def pmc_loss(table: Categories, rho: float) -> float:
+def pmc_loss(table: cells.Categories, rho: float) -> float:
     """Largest difference of any cell as a share of its observed rate.
 
     Rates below `rho` are replaced by `rho`. The parameters are those of `mc_loss`.
@@ -166,12 +160,12 @@ def pmc_loss(table: Categories, rho: float) -> float:
     >>> round(pmc_loss([1] * 4 + [0] * 6, [0.45] * 10), 4)
     0.125
     """
-    return pmc_of(table, rho)
+    return cells.pmc_of(table, rho)
 
 
 @takes_frame
 @_of_people
-def dc_loss(table: Categories, rho: float) -> float:
+def dc_loss(table: cells.Categories, rho: float) -> float:
     """Largest log-ratio of two groups' observed rates in the same range of scores, over all pairs of groups.
 
     Rates below `rho` are replaced by `rho`. The parameters are those of `mc_loss`. With a DC loss of e,
@@ -185,7 +179,7 @@ def dc_loss(table: Categories, rho: float) -> float:
     >>> round(dc_loss(y, [0.25] * 20, sensitive_features=["F"] * 10 + ["M"] * 10), 4)
     0.6931
     """
-    return dc_of(table, rho)
+    return cells.dc_of(table, rho)
 
 
 @takes_frame
@@ -240,7 +234,7 @@ def smallest_alpha(
     check_choice("kind", kind, ("pmc", "mc"))
     check_choice("size", size, ("algorithm", "definition"))
     table = _table(CategoryRule(**given), y, score, sensitive_features, sample_weight)
-    return smallest_alpha_of(table, CRITERIA[kind](rho), gamma if size == "algorithm" else None)
+    return cells.smallest_alpha_of(table, CRITERIA[kind](rho), gamma if size == "algorithm" else None)
 
 
 def loss_scorer(

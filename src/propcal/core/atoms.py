@@ -19,7 +19,7 @@ from propcal.core.conditions import Where
 from propcal.core.grid import MAX_PEOPLE, UNIT, FloatArray, IntArray, SumArray, from_grid, mix, run_sums
 from propcal.core.patterns import Level, Patterns
 from propcal.errors import plain, refused
-from propcal.numbers import IN_SENTENCE, Limit, percent_of
+from propcal.numbers import IN_SENTENCE, Limit, capital, percent_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -70,12 +70,8 @@ class LeftOut:
 
     def to_json(self) -> dict[str, Any]:
         """As it is written in a file."""
-        return {
-            "people": self.people,
-            "by": {
-                name: [[level, count] for level, count in counts.items()] for name, counts in self.by.items()
-            },
-        }
+        by = {name: [[*one] for one in counts.items()] for name, counts in self.by.items()}
+        return {"people": self.people, "by": by}
 
 
 NOBODY = LeftOut()
@@ -461,9 +457,8 @@ class LeftOutReport:
 
     left: int = 0
     total: int = 0
-    by: Mapping[str, list[tuple[str, int, int]]] = field(
-        default_factory=dict
-    )  # attribute -> (label, left out, all)
+    # attribute -> (label, left out, all)
+    by: Mapping[str, list[tuple[str, int, int]]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, atoms: Atoms) -> LeftOutReport:
@@ -491,24 +486,16 @@ class LeftOutReport:
         """Who was left out, highest share first; hides counts from 1 to `fewest` - 1."""
         if not self.left:
             return ""
-        left = Limit(fewest, "below") if self.left < fewest else self.left
-        small, words = isinstance(left, Limit), IN_SENTENCE.count(left)
-        what = f"{words[0].upper()}{words[1:]}"
-        share = "" if small else f" ({percent_of(self.left, self.total)})"
-        one = self.left == 1 and not small
-        among = f"{what} {unit}" if small else f"{what} of {self.total:,} {unit}"
-        first = (
-            f"{among}{share} {'has' if one else 'have'} no score or outcome and "
-            f"{'was' if one else 'were'} left out"
-        )
-        parts = (
-            []
-            if small
-            else [
-                text for name in self.by if (text := self._shares(name, fewest, (labels or {}).get(name, {})))
-            ]
-        )
-        return f"{first}: {'; '.join(parts)}." if parts else f"{first}."
+        if self.left < fewest:
+            few = capital(IN_SENTENCE.count(Limit(fewest, "below")))
+            return f"{few} {unit} have no score or outcome and were left out."
+        has, was = ("has", "was") if self.left == 1 else ("have", "were")
+        among = f"{IN_SENTENCE.count(self.left)} of {self.total:,} {unit}"
+        share = f"({percent_of(self.left, self.total)})"
+        first = f"{among} {share} {has} no score or outcome and {was} left out"
+        shares = [self._shares(name, fewest, (labels or {}).get(name, {})) for name in self.by]
+        parts = "; ".join(filter(None, shares))
+        return f"{first}: {parts}." if parts else f"{first}."
 
     def _shares(self, name: str, fewest: int, labels: Mapping[str, str]) -> str:
         """The levels with the highest shares; levels of which nobody was left out are not listed."""

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 BY_CHANCE = 1e-6  # if chance separates the outcomes this often, it is taken for a coincidence
 NEARLY = 0.1  # warn if guessing the outcome by level leaves less than this share of the errors
+COLUMNS = ("people", "positives", "outcome_rate", "mean_score", "gap")  # of the table of cells
 PORTION = 1 << 20  # rows per portion: scores of at most 2**32 units then add up to no more than 2**53
 
 
@@ -82,11 +83,7 @@ class Categories:
         columns: dict[str, Any] = {
             "group": [self.collection.kept[i].group.name for i in g],
             "bin": [self.bins.label(int(j)) for j in b],
-            "people": self.people[g, b],
-            "positives": self.positives[g, b],
-            "outcome_rate": rate,
-            "mean_score": self.mean_score[g, b],
-            "gap": self.gap[g, b],
+            **{name: getattr(self, name)[g, b] for name in COLUMNS},
             "proportional_gap": self.gap[g, b] / proportional(rho).allowance(rate),
             "eligible": self.eligible[g, b],
         }

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from propcal.errors import Argument, InputError, PropcalError, plain, refused
+from propcal.errors import InputError, PropcalError, plain, refused
 
 _NUMBER = r"-?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 _TOKEN = re.compile(
@@ -132,10 +132,6 @@ def _write(value: str) -> str:
     return f"'{escaped}'"
 
 
-def _too_much(why: str) -> InputError:
-    return InputError(Argument("where") + f": {why}", next_step="Split it into several named conditions")
-
-
 class _Parser:
     """Recursive descent over the tokens, one method for each level of precedence."""
 
@@ -190,7 +186,7 @@ class _Parser:
     def _single(self) -> Condition:
         self.depth += 1
         if self.depth > MOST_DEPTH:
-            raise _too_much(f"a condition is nested more than {MOST_DEPTH} levels deep")
+            raise refused("deep condition", most=MOST_DEPTH)
         if self._take("not"):
             found: Condition = Not(self._single())
         elif self._take("("):
@@ -208,7 +204,7 @@ class _Parser:
         self.at += 1
         self.n_tests += 1
         if self.n_tests > MOST_TESTS:
-            raise _too_much(f"a condition has more than {MOST_TESTS:,} comparisons")
+            raise refused("long condition", most=MOST_TESTS)
         kind, op = self._peek()
         if kind == "op":
             self.at += 1
@@ -260,13 +256,9 @@ class Ranges:
     def __post_init__(self) -> None:
         finite = all(isinstance(p, float) and math.isfinite(p) for p in self.points)
         if not self.points or not finite or any(a >= b for a, b in pairwise(self.points)):
-            problem = " must be increasing numbers, such as [18, 40, 65]; got "
-            problem += str(list(self.points[:MOST_CUTS_SHOWN]))
-        elif len(self.points) > MOST_CUTS:
-            problem = f": at most {MOST_CUTS} cut points are allowed; got {len(self.points):,}"
-        else:
-            return
-        raise InputError(f"cuts of {self.column!r}{problem}", argument="cuts")
+            raise refused("not increasing", column=self.column, points=list(self.points[:MOST_CUTS_SHOWN]))
+        if len(self.points) > MOST_CUTS:
+            raise refused("many cuts", column=self.column, most=MOST_CUTS, n=len(self.points))
 
     @property
     def columns(self) -> list[str]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING
 
-from propcal.errors import InputError
+from propcal.errors import refused
 from propcal.extras import Later
 
 if TYPE_CHECKING:
@@ -42,8 +42,7 @@ class Criterion:
 
     def __post_init__(self) -> None:
         if not all(0 < self.offset + self.slope * rate < inf for rate in (self.rho, 1.0)):  # nor NaN
-            problem = f"{self.method}: offset + slope * rate must be above 0 for every rate from rho to 1"
-            raise InputError(problem, argument="offset")
+            raise refused("no allowance", method=self.method)
 
     def allowance(self, outcome_rate: FloatArray) -> FloatArray:
         """The gap that a tolerance of 1 allows."""

@@ -133,9 +133,7 @@ def _arrays(
     groups = [] if groups is None else [groups] if isinstance(groups, str) else groups
     defined, method = isinstance(groups, Groups) and _defines(names), "self" in names
     if not (defined or isinstance(groups, (list, tuple, Mapping))):
-        problem = Argument("groups") + f" must be names of columns; got {type(groups).__name__}"
-        step = "Pass Groups to the constructor, PMCBoost(groups=...)" if method else None
-        raise InputError(problem, next_step=step)
+        raise refused("no names in a fit" if method else "no names", kind=type(groups).__name__)
     if "data" in names:
         return settings | {features: [*groups], "data": frame}
     score = settings.pop("score", settings.pop("scores", None))

@@ -18,19 +18,8 @@ import numpy as np
 
 from propcal.core.conditions import ColumnTest, Condition, Not, Ranges, Recipe, Where, tests_of
 from propcal.core.grid import BoolArray
+from propcal.data import levels
 from propcal.data.frames import Columns, floats, held_type, is_record
-from propcal.data.levels import (
-    DATES,
-    DECIMAL,
-    MAX_NUMERIC_LEVELS,
-    TRUTHS,
-    distinct,
-    level_key,
-    refuse_dates,
-    refuse_many,
-    spellings,
-    wanted_keys,
-)
 from propcal.data.role_columns import LARGEST_WEIGHT, Trouble, inside, sound, troubles
 from propcal.errors import Column, InputError, refused
 from propcal.extras import Later
@@ -65,21 +54,22 @@ def fitting_values(
     for codes.
     """
     if recipe is None:
-        refuse_dates(name, temporal=_temporal(columns[name]))
+        levels.refuse_dates(name, temporal=_temporal(columns[name]))
     elif isinstance(recipe, Where):
         for test in tests_of(recipe.condition):
             if test.op == "holds":
-                refuse_dates(test.column, temporal=_temporal(columns[test.column]))
-                if not {level_key(one) for one in distinct(columns[test.column])[0]} <= {*TRUTHS, None}:
+                levels.refuse_dates(test.column, temporal=_temporal(columns[test.column]))
+                held, _ = levels.distinct(columns[test.column])
+                if not {*map(levels.level_key, held)} <= {*levels.TRUTHS, None}:
                     raise refused("no truths", name=titled(test, name))
     found, codes = attribute_values(name, recipe, columns)
     codes = codes if counted is None else codes[counted]
     if recipe is None:
         some = found
-        if len(found) > MAX_NUMERIC_LEVELS:
+        if len(found) > levels.MAX_NUMERIC_LEVELS:
             present = np.bincount(codes + 1, minlength=len(found) + 1)[1:] > 0
             some = [value for value, occurs in zip(found, present) if occurs]
-        refuse_many(some, name, seen, as_levels=as_levels)
+        levels.refuse_many(some, name, seen, as_levels=as_levels)
     return found, codes
 
 
@@ -107,7 +97,7 @@ def attribute_values(name: str, recipe: Recipe | None, columns: Columns) -> tupl
 def _distinct(column: Any, name: str) -> tuple[list[Any], Any]:
     if not isinstance(column, np.ndarray) and is_record(column.type):
         raise refused("records", name=name)
-    return distinct(column, name)
+    return levels.distinct(column, name)
 
 
 def evaluate(condition: Condition, columns: Columns, title: str) -> BoolArray:
@@ -137,10 +127,10 @@ def _test(test: ColumnTest, column: Any, name: str) -> BoolArray:
         return np.asarray(COMPARE[test.op](floats(column, name), float(test.values[0])), dtype=np.bool_)
     missing = test.op == "missing"
     if not missing:
-        refuse_dates(test.column, temporal=_temporal(column))
+        levels.refuse_dates(test.column, temporal=_temporal(column))
     values, codes = _distinct(column, test.column)
-    keys = [level_key(value) for value in values]
-    wanted = {None} if missing else wanted_keys(test)
+    keys = [levels.level_key(value) for value in values]
+    wanted = {None} if missing else levels.wanted_keys(test)
     passes = [(key in wanted) != (test.op == "!=") and (missing or key is not None) for key in keys]
     return np.asarray(np.array([*passes, missing])[codes])  # code -1 (missing) looks up the last entry
 
@@ -156,7 +146,7 @@ def is_text(kind: Any) -> bool:
 def refuse_no_number(kind: Any, name: str, hint: str | None = None) -> None:
     """Refuse a column that must be numeric (or truth values) but is not."""
     if not (kind.is_numeric() or kind == nw.Boolean):
-        what = "text" if is_text(kind) else DATES if kind.is_temporal() else str(kind)
+        what = "text" if is_text(kind) else levels.DATES if kind.is_temporal() else str(kind)
         problem = f"{name} must be numeric; all values are {what}."
         raise InputError(problem, argument=name, next_step=hint, between=" ")
 
@@ -251,7 +241,7 @@ def condition_expression(
         missing = absent(number(test.column, kind)) if kind.is_float() else nw.col(test.column).is_null()
         if test.op == "missing":
             return missing
-        refuse_dates(test.column, temporal=kind.is_temporal())
+        levels.refuse_dates(test.column, temporal=kind.is_temporal())
         if kind == nw.Binary:
             raise refused("column of bytes", name=name)
         if test.op == "holds" and not (kind == nw.Boolean or (is_text(kind) and only_truths(test.column))):
@@ -265,7 +255,7 @@ def condition_expression(
 def _found(test: ColumnTest, kind: Any) -> Expr:
     """Whether a value is one of those wanted; undefined for missing values."""
     column = nw.col(test.column)
-    wanted = wanted_keys(test)
+    wanted = levels.wanted_keys(test)
     if kind == nw.Boolean:
         passes = [column] if "true" in wanted else []
         return _any([*passes, *([~column] if "false" in wanted else [])], column)
@@ -273,9 +263,9 @@ def _found(test: ColumnTest, kind: Any) -> Expr:
         value = number(test.column, kind) if kind == nw.Decimal else column
         return _any([value == one for one in _numbers(kind, wanted)], column)
     text = column if kind == nw.String else column.cast(nw.String)
-    spelled = sorted(key for key in wanted if key in TRUTHS or DECIMAL.fullmatch(key))
+    spelled = sorted(key for key in wanted if key in levels.TRUTHS or levels.DECIMAL.fullmatch(key))
     plain = sorted(wanted.difference(spelled))
-    parts = [text.str.contains(spellings(spelled))] if spelled else []
+    parts = [text.str.contains(levels.spellings(spelled))] if spelled else []
     return _any([*parts, *([text.is_in(plain)] if plain else [])], column)
 
 
@@ -290,7 +280,7 @@ def _numbers(kind: Any, asked: Iterable[str]) -> list[Any]:
     exact = [
         endless[value] if value in endless else int(value) if value.lstrip("-").isdigit() else float(value)
         for value in asked
-        if DECIMAL.fullmatch(value) or value in endless
+        if levels.DECIMAL.fullmatch(value) or value in endless
     ]
     if kind.is_integer():
         whole = [int(value) for value in exact if isfinite(value) and value == int(value)]

@@ -35,18 +35,9 @@ from propcal.core.grid import UNIT
 from propcal.core.patterns import BESIDE, KEY
 from propcal.core.reduction import atoms_of_sums, sums_of_counts
 from propcal.data import derive as ex
+from propcal.data import levels
 from propcal.data.derive import fitting_values
 from propcal.data.frames import RECODE, require
-from propcal.data.levels import (
-    TRUTHS,
-    distinct,
-    encode,
-    level_key,
-    refuse_dates,
-    spellings,
-    warn_of_failed_conditions,
-    warn_of_similar_levels,
-)
 from propcal.data.role_columns import Trouble, event_codes, refuse_swapped, refuse_troubles
 from propcal.data.rows import patterns_and_left_out
 from propcal.data.source import NamedColumns
@@ -75,7 +66,7 @@ def with_events(frame: Any, named: NamedColumns) -> tuple[Any, NamedColumns]:
     kind, title = kinds[named.outcome], named.titles[1]
     if named.positive is None and not ex.is_text(kind):
         return frame, named
-    refuse_dates(named.outcome, temporal=kind.is_temporal())
+    levels.refuse_dates(named.outcome, temporal=kind.is_temporal())
     column, found = _comparable(named.outcome, kind), _different(lazy, named.outcome, MOST_VALUES + 1)
     if len(found) > MOST_VALUES:
         raise InputError(f"{title} holds more than {MOST_VALUES:,} different values", argument=title)
@@ -106,14 +97,14 @@ def totals(frame: Any, named: NamedColumns) -> tuple[Any, NamedColumns, int]:
         if isinstance(how, Where) and not np.any(table[places[name]].to_numpy() == 1)
     }
     lazy = nw.from_native(frame).lazy()
-    warn_of_failed_conditions(failed, lambda column: map(level_key, _different(lazy, column)))
+    levels.warn_of_failed_conditions(failed, lambda column: map(levels.level_key, _different(lazy, column)))
     return table, named, unit
 
 
 def _different(lazy: Any, name: str, most: int = MOST_VALUES) -> list[Any]:
     """Some of the different values of a column."""
     column = _comparable(name, lazy.collect_schema()[name])
-    return distinct(collected(lazy.select(column.alias("value")).unique().head(most))["value"])[0]
+    return levels.distinct(collected(lazy.select(column.alias("value")).unique().head(most))["value"])[0]
 
 
 def _comparable(name: str, kind: Any) -> Any:
@@ -184,7 +175,7 @@ def _attributes(
 
 def _level(name: str, kind: Any) -> Any:
     """The expression by which the engine groups an attribute."""
-    refuse_dates(name, temporal=kind.is_temporal())
+    levels.refuse_dates(name, temporal=kind.is_temporal())
     if kind.is_nested():
         raise refused("records", name=name)
     value = nw.col(name)
@@ -199,7 +190,7 @@ def _only_truths(frame: Any, column: str) -> bool:
     """Whether a text column contains only "true" and "false", in any spelling."""
     present = frame.filter(~nw.col(column).is_null())
     text = present.select(nw.col(column).cast(nw.String).alias("text"))
-    other = text.filter(~nw.col("text").str.contains(spellings(TRUTHS)))
+    other = text.filter(~nw.col("text").str.contains(levels.spellings(levels.TRUTHS)))
     return not len(collected(other.head(1)))
 
 
@@ -230,7 +221,7 @@ def atoms_of_totals(table: Any, named: NamedColumns, unit: int) -> Atoms:
     gone = _whole(table, "key") == Trouble.LEFT_OUT
     attributes, bits, weighted = named.attributes, named.bits, named.weight is not None
     encoded = {
-        name: encode(*_values(name, made, table[f"a{place}"], as_levels=name in named.words.as_levels))
+        name: levels.encode(*_values(name, made, table[f"a{place}"], as_levels=name in named.words.as_levels))
         for place, (name, made) in enumerate(attributes.items())
     }
     recipes = {name: made for name, made in attributes.items() if not isinstance(made, str)}
@@ -239,7 +230,7 @@ def atoms_of_totals(table: Any, named: NamedColumns, unit: int) -> Atoms:
     patterns, code, left_out = patterns_and_left_out(encoded, recipes, gone, counts, n_kept)
     table = table.filter(~gone)
     key, rows = _whole(table, "key"), _whole(table, "rows")
-    warn_of_similar_levels(patterns, np.bincount(code, weights=rows, minlength=len(patterns)))
+    levels.warn_of_similar_levels(patterns, np.bincount(code, weights=rows, minlength=len(patterns)))
     sums = _sums(table, rows, named, unit)
     if bits >= FEWEST_BITS and "soft" in table.column_names:
         soft = int(_whole(table, "soft").sum())
@@ -262,7 +253,7 @@ def _real(table: Any, name: str) -> Any:
 def _values(name: str, made: Recipe | str, column: Any, *, as_levels: bool = False) -> tuple[list[Any], Any]:
     """The distinct values of an attribute, and the index of each row's value (-1 if missing)."""
     if isinstance(made, str) and name.startswith((BESIDE, KEY)):  # only a correction reads them: any values
-        return distinct(column)
+        return levels.distinct(column)
     if isinstance(made, str):
         return fitting_values(name, None, {name: column}, None, as_levels=as_levels)
     codes = np.asarray(column.cast(pa.int32()).to_numpy())

@@ -52,7 +52,6 @@ POINTS = (
     f"Whole numbers up to {MOST_POINTS} look like points or deciles. Use the predicted risk that they were "
     "made from; if there is none, replace each by the event rate that it had in earlier data"
 )
-SWAPPED = "Are score and outcome swapped?"
 MANY = 0.1  # share of the values from which a hint takes all of them to be on another scale
 FEWEST_SWAPPED = 10
 YES = ("1", "true", "yes", "y", "t")

@@ -22,17 +22,10 @@ from propcal.core.grid import BoolArray, FloatArray, from_grid
 from propcal.core.groups import Collection, Groups, membership
 from propcal.core.patterns import BESIDE, CLUSTER, Level, Patterns, combinations_present, patterns_of
 from propcal.core.reduction import atoms_of_rows
+from propcal.data import frames
+from propcal.data import role_columns as roles
 from propcal.data.derive import attribute_values, fitting_values
-from propcal.data.frames import (
-    Columns,
-    attribute_columns,
-    floats,
-    frame_names,
-    numbers,
-    plain_columns,
-    refuse_names,
-    require,
-)
+from propcal.data.frames import Columns, numbers
 from propcal.data.levels import (
     distinct,
     encode,
@@ -40,21 +33,6 @@ from propcal.data.levels import (
     level_key,
     warn_of_failed_conditions,
     warn_of_similar_levels,
-)
-from propcal.data.role_columns import (
-    CLUSTERS,
-    INVALID,
-    Trouble,
-    advice,
-    check_lengths,
-    check_rows,
-    check_scores,
-    cluster_codes,
-    compact_outcomes,
-    count_values,
-    outcome_numbers,
-    refuse_swapped,
-    warn_of_undeclared,
 )
 from propcal.errors import Argument, Column, InputError, refused
 
@@ -134,30 +112,30 @@ def checked_rows(
     rows without a score or an outcome; None refuses them without mentioning that they could be left out.
     """
     _warn_of_other_order(score, outcome, sensitive_features, sample_weight, cluster)
-    values, y = _score_numbers(score, names[0]), outcome_numbers(outcome, names[1], positive)
-    refuse_names(sensitive_features, len(values))
+    values, y = _score_numbers(score, names[0]), roles.outcome_numbers(outcome, names[1], positive)
+    frames.refuse_names(sensitive_features, len(values))
     weight = None if sample_weight is None else numbers(sample_weight, names[2])
-    columns = attribute_columns(sensitive_features, wanted_columns(groups, beside))
-    ids = None if cluster is None else attribute_columns({"cluster": cluster})["cluster"]
+    columns = frames.attribute_columns(sensitive_features, wanted_columns(groups, beside))
+    ids = None if cluster is None else frames.attribute_columns({"cluster": cluster})["cluster"]
     given = zip((*names, "cluster"), (values, y, weight, ids))
     sizes = {name: len(column) for name, column in given if column is not None}
-    check_lengths(sizes | {f"attribute {name!r}": len(column) for name, column in columns.items()})
-    troubles = check_rows(values, y, weight, names, drop_missing=drop_missing)
+    roles.check_lengths(sizes | {f"attribute {name!r}": len(column) for name, column in columns.items()})
+    troubles = roles.check_rows(values, y, weight, names, drop_missing=drop_missing)
     counts, absent, lost = None, None, [np.empty(0)]
     if troubles is not None:
-        sound, counts = troubles == Trouble.SOUND, troubles != Trouble.WEIGHT_ZERO
-        absent = troubles[counts] == Trouble.LEFT_OUT
+        sound, counts = troubles == roles.Trouble.SOUND, troubles != roles.Trouble.WEIGHT_ZERO
+        absent = troubles[counts] == roles.Trouble.LEFT_OUT
         lost = [np.ones(int(absent.sum()))]
         values, y = values[sound], y[sound]
         if weight is not None:
-            lost.append(weight[troubles == Trouble.LEFT_OUT])
+            lost.append(weight[troubles == roles.Trouble.LEFT_OUT])
             weight = weight[sound]
-    outcome = compact_outcomes(y)
+    outcome = roles.compact_outcomes(y)
     soft = 0 if outcome.dtype.kind == "i" else int(np.count_nonzero((y > 0) & (y < 1)))
-    refuse_swapped(values, 1.0, soft, len(y), (names[0], names[1]))
+    roles.refuse_swapped(values, 1.0, soft, len(y), (names[0], names[1]))
     del y
     recipes = groups.recipes()
-    require(list(columns), [*groups.as_levels, *(c for how in recipes.values() for c in how.columns)])
+    frames.require(list(columns), [*groups.as_levels, *(c for how in recipes.values() for c in how.columns)])
     encoded = {}
     for name in groups.attributes(list(columns)):
         as_levels = name in groups.as_levels
@@ -165,7 +143,7 @@ def checked_rows(
     made = {name: how for name, how in beside.items() if not isinstance(how, str)}
     also = {name: encode(*attribute_values(str(c), made.get(name), columns)) for name, c in beside.items()}
     if ids is not None:
-        also[CLUSTER] = CLUSTERS, cluster_codes(ids)
+        also[CLUSTER] = roles.CLUSTERS, roles.cluster_codes(ids)
     for name, (levels, code) in also.items():
         encoded[name] = levels, code if counts is None else code[counts]
     patterns, code, left_out = patterns_and_left_out(encoded, recipes | made, absent, lost, len(values))
@@ -206,7 +184,7 @@ def _score_numbers(score: Any, name: str) -> FloatArray:
         return numbers(score, name)
     except InputError as error:
         try:
-            outcome_numbers(score, name)
+            roles.outcome_numbers(score, name)
         except InputError:
             raise error from None
         raise refused("outcomes as scores", name=name) from None
@@ -242,9 +220,9 @@ def rows_of_scores(
     pattern stay apart. A row without one of the scores has no score.
     """
     values = {name: numbers(score, f"score {name!r}") for name, score in scores.items()}
-    check_lengths({f"score {name!r}": len(score) for name, score in values.items()})
+    roles.check_lengths({f"score {name!r}": len(score) for name, score in values.items()})
     _warn_of_other_order(*scores.values(), outcome, sensitive_features, sample_weight, how.get("cluster"))
-    y = outcome_numbers(outcome, NAMES[1], positive)
+    y = roles.outcome_numbers(outcome, NAMES[1], positive)
     absent = np.zeros(len(next(iter(values.values()))), dtype=np.bool_)
     for score in values.values() if drop_missing else ():
         absent |= np.isnan(score)
@@ -252,8 +230,8 @@ def rows_of_scores(
     soft = int(np.count_nonzero((y > 0) & (y < 1)))
     for name, score in values.items():
         if known.any():
-            check_scores(score[known], f"score {name!r}", missing=advice(drop_missing, "score"))
-            refuse_swapped(score[known], 1.0, soft, len(y), (f"score {name!r}", NAMES[1]))
+            roles.check_scores(score[known], f"score {name!r}", missing=roles.advice(drop_missing, "score"))
+            roles.refuse_swapped(score[known], 1.0, soft, len(y), (f"score {name!r}", NAMES[1]))
     number = from_grid(np.arange(len(absent)))
     number[absent] = np.nan
     atoms = rows_to_atoms(number, y, sensitive_features, sample_weight, drop_missing=drop_missing, **how)
@@ -272,10 +250,10 @@ def warn_of_unused_ids(sensitive_features: Any, groups: Groups) -> str:
         return sensitive_features.unused_id
     wanted = wanted_columns(groups)
     named = isinstance(sensitive_features, Mapping)
-    names = map(str, sensitive_features) if named else frame_names(sensitive_features)
-    return warn_of_undeclared(
+    names = map(str, sensitive_features) if named else frames.frame_names(sensitive_features)
+    return roles.warn_of_undeclared(
         [] if wanted is None else [name for name in names if name not in wanted],
-        lambda name: count_values(attribute_columns(sensitive_features, [name])[name]),
+        lambda name: roles.count_values(frames.attribute_columns(sensitive_features, [name])[name]),
         written="cluster=frame[{}]",
     )
 
@@ -295,10 +273,10 @@ def wanted_columns(
 
 def preview(groups: Groups, frame: Any, outcome: Any, *, gamma: float, sample_weight: Any) -> Any:
     """The table of `Groups.preview`."""
-    columns = attribute_columns(frame)
+    columns = frames.attribute_columns(frame)
     y = columns.pop(outcome) if isinstance(outcome, str) and outcome in columns else outcome
     if isinstance(y, str):
-        require(list(columns), [y])
+        frames.require(list(columns), [y])
     n = len(next(iter(columns.values()))) if columns else 0
     known = np.zeros(n) if y is None else y
     how: dict[str, Any] = {"groups": groups, "names": _PREVIEW, "drop_missing": None}
@@ -346,25 +324,25 @@ def rows_to_score(
     score: Any, people: Any, correction: Definition, name: str = "score", *, invalid: str = "error"
 ) -> ScoringRows:
     """Like `scoring_rows`, but without warnings."""
-    check_choice("invalid", invalid, INVALID)
+    check_choice("invalid", invalid, roles.INVALID)
     refuse_truths(score, name)
     values = numbers(score, name)
-    refuse_names(people, len(values))
+    frames.refuse_names(people, len(values))
     columns: Columns = {}
     known, points, reads = correction.patterns, correction.points, list(correction.reads)
     if reads:
         if people is None:
             raise refused("features needed", reads=reads)
-        plain = plain_columns(people, reads)
-        columns = attribute_columns(people, reads) if plain is None else plain
+        plain = frames.plain_columns(people, reads)
+        columns = frames.attribute_columns(people, reads) if plain is None else plain
     sizes = {f"attribute {a!r}": len(column) for a, column in columns.items()}
-    check_lengths({name: len(values)} | sizes, may_be_empty=True)
+    roles.check_lengths({name: len(values)} | sizes, may_be_empty=True)
     if not len(values):
         none, nobody = np.empty((0, len(known.attributes)), dtype=np.int64), np.empty(0, dtype=np.int64)
         codes = [nobody for _ in points.features] if points else []
         return ScoringRows(values, replace(known, table=none), nobody, codes)
     if invalid == "error":
-        check_scores(values, name, scoring=True)
+        roles.check_scores(values, name, scoring=True)
     codes = [
         encode_known(*attribute_values(name, known.derived.get(name), columns), levels)
         for name, levels in zip(known.attributes, known.levels)
@@ -382,7 +360,7 @@ def feature_codes(points: PointsTable, columns: Mapping[str, Any]) -> list[Any]:
 def _codes(feature: FeaturePoints, column: Any) -> Any:
     if not feature.is_number:  # a missing value has the code behind the levels
         return encode_known(*distinct(column), (*feature.levels, None))
-    values = floats(column, Column(feature.column, f"feature {feature.column!r}"))
+    values = frames.floats(column, Column(feature.column, f"feature {feature.column!r}"))
     codes = np.searchsorted(feature.cuts, values, side="right").astype(np.uint8)
     codes[np.isnan(values)] = len(feature.points)
     return codes

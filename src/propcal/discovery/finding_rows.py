@@ -16,6 +16,7 @@ from scipy import special
 
 from propcal.auditing.claims import Claim
 from propcal.auditing.headcount import Headcount, ScoreValues
+from propcal.auditing.rate_intervals import bisected
 from propcal.core.grid import IntArray
 from propcal.discovery.binned_features import Box, Feature, label, name_and_condition
 from propcal.discovery.people import People
@@ -30,7 +31,7 @@ CLEAR = 3.0  # standard errors from which on an error of the raw score is called
 RATIO, CALIBRATION_SLOPE = "O/E ratio", "calibration slope"
 Counted = tuple[Headcount, ScoreValues | None]  # people, and their scores if many have the same one
 LEAST = 0.2  # of a statistic beyond its limit; its description may have lost a little
-WIDEST = 40.0  # standard errors on either side
+WIDEST, STEPS = 40.0, 80  # standard errors on either side, and steps of bisection
 
 
 @dataclass(eq=False)
@@ -304,14 +305,9 @@ def after_selection(statistic: float, limit: float, confidence: float = 0.95) ->
 
 def _solve(statistic: float, limit: float, wanted: float) -> float:
     """The mean for which a selected statistic is at least this large with the wanted probability."""
-    low, high = statistic - WIDEST, statistic + WIDEST
-    for _ in range(80):
-        middle = (low + high) / 2
-        if _beyond(statistic, limit, middle) < wanted:
-            low = middle
-        else:
-            high = middle
-    return (low + high) / 2
+    ends = statistic - WIDEST, statistic + WIDEST
+    low, high = bisected(lambda mean: _beyond(statistic, limit, mean) < wanted, *ends, STEPS)
+    return float(low + high) / 2
 
 
 def _beyond(statistic: float, limit: float, mean: float) -> float:

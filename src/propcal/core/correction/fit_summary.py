@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 WITHIN_ALPHA, WITHIN_NOISE, OUTSIDE = "within tolerance", "could be chance", "exceeds tolerance"
 NOT_JUDGED = "not enough data"
+COLUMNS = ("people", "outcome_rate", "mean_score", "gap", "cutoff", "standard_error")  # of the table
 ROUNDING = 2.0**-31  # fitting compares gaps that are rounded to the grid
 MOST_VALUES = 4_000_000  # patterns times scores; effects of larger corrections are not computed
 
@@ -198,12 +199,7 @@ class FitSummary:
         columns: dict[str, Any] = {
             "group": [names[g] for g in self.group],
             "bin": [self.bins.label(int(b)) for b in self.bin],
-            "people": self.people,
-            "outcome_rate": self.outcome_rate,
-            "mean_score": self.mean_score,
-            "gap": self.gap,
-            "cutoff": self.cutoff,
-            "standard_error": self.standard_error,
+            **{name: getattr(self, name) for name in COLUMNS},
             "status": status,
             "why": [reason[s] for s in status],
         }

@@ -147,9 +147,8 @@ class SmoothStart:
         slope, at = self._mean_slope(total, free), knots()
         k = np.clip(np.searchsorted(at, score), 1, len(at) - 1)
         near = (score - at[k - 1]) / (at[k] - at[k - 1])
-        exact = (1 - near) * slope[code, k - 1] * self.shifts[:, k - 1] + near * slope[code, k] * self.shifts[
-            :, k
-        ]
+        before = (1 - near) * slope[code, k - 1] * self.shifts[:, k - 1]
+        exact = before + near * slope[code, k] * self.shifts[:, k]
         unordered = self.apply_to_rows(score, code, free)
         found = whole_parts((exact * inside[:, code]).T, inside[:, code].T, unordered - score)
         ordered = self.apply_to_rows(score, code, np.maximum.accumulate(free, axis=1))

@@ -378,10 +378,7 @@ def _about(settings: Settings, atoms: Atoms, used: Patterns, z: float) -> dict[s
         asked["not_read"] = not_read
     return {
         "method": settings.criterion.method,
-        "alpha": float(settings.alpha),
-        "gamma": float(settings.gamma),
-        "rho": float(settings.rho),
-        "eta": float(settings.eta),
+        **{name: float(getattr(settings, name)) for name in ("alpha", "gamma", "rho", "eta")},
         "binning": binning,
         "intersections": combined if plain else [list(names) for names in combined],
         "order": settings.order,

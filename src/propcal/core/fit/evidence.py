@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from propcal.core.atoms import Atoms
+from propcal.core.atoms import SUMS, Atoms
 from propcal.core.grid import FloatArray, from_grid
 from propcal.core.patterns import CLUSTER
 from propcal.errors import refused
@@ -56,16 +56,7 @@ def repeat_effect(atoms: Atoms) -> float:
         return 1.0
     place = atoms.patterns.attributes.index(CLUSTER)
     of_pattern = atoms.patterns.table[:, place]
-    score, weight, squares, positives, positive_squares = (
-        np.asarray(column, dtype=np.float64)
-        for column in (
-            from_grid(atoms.score),
-            atoms.weight,
-            atoms.weight_sq,
-            atoms.positives,
-            atoms.positives_sq,
-        )
-    )
+    score, (weight, squares, positives, positive_squares) = from_grid(atoms.score), _real_sums(atoms)
     known, cluster = np.unique(of_pattern[atoms.pattern_index()], return_inverse=True)
     if len(known) < FEWEST_CLUSTERS:
         raise refused("few clusters", values=plural(len(known), "different value"))
@@ -84,14 +75,14 @@ def with_effect(atoms: Atoms, effect: float) -> Atoms:
     """The same people with variances that are larger by a design effect."""
     if effect == 1:
         return atoms
-    weight, positives = (np.asarray(c, dtype=np.float64) for c in (atoms.weight, atoms.positives))
-    return replace(
-        atoms,
-        weight=weight,
-        positives=positives,
-        weight_sq=np.asarray(atoms.weight_sq, dtype=np.float64) * effect,
-        positives_sq=np.asarray(atoms.positives_sq, dtype=np.float64) * effect,
-    )
+    weight, squares, positives, positive_squares = _real_sums(atoms)
+    squared = {"weight_sq": squares * effect, "positives_sq": positive_squares * effect}
+    return replace(atoms, weight=weight, positives=positives, **squared)
+
+
+def _real_sums(atoms: Atoms) -> list[FloatArray]:
+    """The sums of atoms, but for people, as floats."""
+    return [np.asarray(getattr(atoms, name), dtype=np.float64) for name in SUMS[1:]]
 
 
 def repeat_note(effect: float) -> str:

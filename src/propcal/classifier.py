@@ -26,7 +26,7 @@ from propcal.core.correction.explain import Explanation
 from propcal.core.correction.fit_summary import FitSummary
 from propcal.core.grid import FloatArray
 from propcal.core.groups import Labels
-from propcal.data.frames import columns_of_x
+from propcal.data.frames import column_names, columns_of_x
 from propcal.data.rows import wanted_columns
 from propcal.errors import InputError, refused
 from propcal.estimators import MCBoost, PMCBoost
@@ -137,7 +137,7 @@ class MulticalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         self._scale = _probability_scale(raw, outcome, sample_weight)
         calibrator = PMCBoost() if self.calibrator is None else clone(self.calibrator)
         if self.discover is not None:
-            calibrator.set_params(discover=self._searched())
+            calibrator.set_params(discover=column_names("discover", self.discover, " of X"))
         self.calibrator_ = calibrator.fit(
             self._scale(raw), outcome, sensitive_features=features, sample_weight=sample_weight
         )
@@ -246,14 +246,7 @@ class MulticalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
             own = [names] if isinstance(names, (str, int, np.integer)) else list(names)
         if self.discover is None:
             return own
-        return list(dict.fromkeys([*(own or []), *self._searched()]))
-
-    def _searched(self) -> list[str]:
-        """The columns of X to search for groups."""
-        names = self.discover or []
-        if isinstance(names, str) or not all(isinstance(name, str) for name in names):
-            raise InputError("discover must be a list of names of columns of X", argument="discover")
-        return list(names)
+        return list(dict.fromkeys([*(own or []), *column_names("discover", self.discover, " of X")]))
 
     def _features(self, X: Any, passed: Any) -> Any:
         """The data that define the groups: those passed, or columns of X."""

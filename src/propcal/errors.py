@@ -171,11 +171,7 @@ class Message(Text):
         return message
 
     def __getnewargs_ex__(self) -> tuple[tuple[Text], dict[str, Any]]:
-        return (self.problem,), {
-            "argument": self.argument,
-            "next_step": self.next_step,
-            "between": self.between,
-        }
+        return (self.problem,), {name: getattr(self, name) for name in Parts.__annotations__}
 
 
 class PropcalError(ValueError):

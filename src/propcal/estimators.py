@@ -20,21 +20,22 @@ from propcal.auditing.sample import Sample
 from propcal.core.arguments import (
     Invalid,
     Label,
+    Parameters,
     Table,
     Unseen,
     Values,
 )
 from propcal.core.atoms import Atoms
-from propcal.core.correction.correction import Correction, Update
+from propcal.core.correction.correction import Correction, How, Update
 from propcal.core.correction.fit_summary import FitSummary
 from propcal.core.criterion import Criterion, multicalibration, proportional
-from propcal.core.fit.boost import BoostResult, FittingData, Parameters, Settings, boost, learn_curve
+from propcal.core.fit.boost import BoostResult, FittingData, Settings, boost, learn_curve
 from propcal.core.fit.evidence import FoundErrors
 from propcal.core.grid import FloatArray
 from propcal.core.groups import Collection, Groups, Labels
 from propcal.core.reduction import without_keys
 from propcal.data.by_name import method_takes_frame
-from propcal.data.frames import attribute_columns
+from propcal.data.frames import attribute_columns, column_names
 from propcal.data.rows import checked_rows, wanted_columns, warn_of_unused_ids
 from propcal.discovery.out_of_fold import confirmed_groups, weakened, with_found
 from propcal.discovery.points_of_rows import LearnedPoints, learn_points, without_features
@@ -227,15 +228,11 @@ class Boost(Parameters, BaseEstimator):
 
     def _listed(self, argument: Literal["discover", "features"]) -> list[str]:
         """The columns to search for groups, or to give points; none if the argument is not given."""
-        names = getattr(self, argument)
-        if names is None:
-            return []
-        if isinstance(names, str) or not all(isinstance(name, str) for name in names):
-            raise InputError(f"{argument} must be a list of names of columns", argument=argument)
-        if not names:
+        given = getattr(self, argument)
+        if not (names := column_names(argument, given)) and given is not None:
             what = "search" if argument == "discover" else "give points"
             raise InputError(f"{argument}: name at least one column to {what}", argument=argument)
-        return list(dict.fromkeys(names))
+        return names
 
     def _refuse_roles(self, features: Sequence[str], names: Mapping[str, str]) -> None:
         """Refuse features beside a fit without a curve, and a feature that is the score or the outcome."""
@@ -328,9 +325,7 @@ class Boost(Parameters, BaseEstimator):
         score: Values,
         *,
         sensitive_features: Table = ...,
-        n_updates: int | None = ...,
-        unseen: Unseen | None = ...,
-        invalid: Invalid = ...,
+        **how: Unpack[How],
     ) -> FloatArray: ...
     @overload
     def predict(
@@ -339,9 +334,7 @@ class Boost(Parameters, BaseEstimator):
         /,
         *,
         score: str,
-        n_updates: int | None = ...,
-        unseen: Unseen | None = ...,
-        invalid: Invalid = ...,
+        **how: Unpack[How],
     ) -> FloatArray: ...
     @method_takes_frame(_scoring_columns)
     def predict(

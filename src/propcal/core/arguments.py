@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from errno import ELOOP
 from os import PathLike
 from pathlib import Path
@@ -19,6 +20,9 @@ from propcal.extras import Later
 if TYPE_CHECKING:
     from matplotlib.axes import Axes as MatplotlibAxes
     from numpy.typing import ArrayLike
+
+    from propcal.core.bins import Binning
+    from propcal.core.groups import Groups
 
 np: Any = Later("numpy")
 Values: TypeAlias = "ArrayLike"  # a value for each person: a list, an array, a Series of any library
@@ -35,6 +39,28 @@ Invalid = Literal["error", "null", "keep"]
 Order = Literal["cyclic", "random", "worst"]
 Resample = Literal["bootstrap"]
 Start = Literal["smooth", "identity"]
+
+
+@dataclass(eq=False, repr=False)
+class Parameters:
+    """What the estimators and a fit have in common; `propcal.PMCBoost` describes each of them."""
+
+    alpha: float = 0.05
+    gamma: float = 0.05
+    rho: float = 0.1
+    n_bins: int = 10
+    binning: Binning = "uniform"
+    eta: float = 1.0
+    intersections: Intersections = "all"
+    max_updates: int = 100_000
+    order: Order = "cyclic"
+    sample: Resample | None = None
+    missing: Missing = "level"
+    unseen: Unseen = "replay"
+    groups: Groups | None = None
+    start: Start = "smooth"
+    guard: Literal["noise"] | float | None = "noise"
+    monotone: bool = True
 
 
 def check_number(

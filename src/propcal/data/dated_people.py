@@ -86,12 +86,6 @@ class DatedAtoms:
     undated: int = 0
 
 
-REPEATS = (
-    "If it is the patient ID, keep one visit of each patient: with repeat visits, false alarms can be "
-    "more frequent than 1 in 20"
-)
-
-
 def dated_atoms(source: Source, columns: NamedColumns, dating: Dating) -> DatedAtoms:
     """Reduce files of any size, or a frame in memory, to the atoms of each period, in one aggregation."""
     wanted = list(dict.fromkeys([*columns.wanted, *dating.columns]))
@@ -100,7 +94,7 @@ def dated_atoms(source: Source, columns: NamedColumns, dating: Dating) -> DatedA
         with source.opened(wanted, lambda _: refused("atoms too large")) as (engine, files):
             require(files.names, dating.columns)
             unused = [name for name in files.names if name not in wanted]
-            warn_of_undeclared(unused, lambda name: count_file_values(engine, files, name), advice=REPEATS)
+            warn_of_undeclared(unused, lambda name: count_file_values(engine, files, name), "repeats watched")
             rows = fewer_threads(engine, lambda: people_relation(engine, files, columns, dating.columns))
             return _dated_atoms(rows, columns, dating)
     if isinstance(source, EngineSource):

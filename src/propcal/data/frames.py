@@ -17,7 +17,7 @@ import numpy as np
 
 from propcal.core.grid import FloatArray
 from propcal.data.levels import DATES, LIMIT, level_key
-from propcal.errors import InputError, PropcalError, refused
+from propcal.errors import Argument, InputError, PropcalError, refused
 from propcal.extras import Later
 from propcal.numbers import noun
 
@@ -62,6 +62,13 @@ def refuse_repeated(labels: Sequence[str], name: str) -> None:
     """Refuse a frame with several columns of the same name."""
     if twice := sorted({label for label in labels if labels.count(label) > 1}):
         raise InputError(f"{name} has several columns named {twice}", argument=name, next_step="Rename them")
+
+
+def column_names(argument: str, names: Any, of: str = "") -> list[str]:
+    """The names of columns that are given for an argument, each once; anything but a list is refused."""
+    if isinstance(names, str) or not all(isinstance(name, str) for name in names or ()):
+        raise InputError(Argument(argument) + f" must be a list of names of columns{of}")
+    return list(dict.fromkeys(names or ()))
 
 
 def require(columns: Sequence[str], wanted: Sequence[str]) -> None:

@@ -34,24 +34,13 @@ from propcal.core.grid import FloatArray, IntArray
 from propcal.core.patterns import Level
 from propcal.data.frames import holds_text, numbers, one_column
 from propcal.data.levels import distinct, level_key
-from propcal.errors import Argument, InputError, PropcalError, Text, refused, shown
+from propcal.errors import Argument, InputError, PropcalError, refused, shown
 from propcal.numbers import capital
 
 LARGEST_WEIGHT = 1e15
 MOST_POINTS = 20  # scores of whole numbers up to here are points or deciles, and no percentages
 INVALID = ("error", "null", "keep")  # what may be done about a score that is missing or no probability
 CODES = (-1.0, -9.0, -99.0, -999.0, -9999.0, 99.0, 999.0, 9999.0)  # beside probabilities, usually "missing"
-DROP = Argument("drop_missing", written="drop_missing=True")
-EXCLUDE = "Exclude these rows with " + DROP + " (the report will say how many), or find out why their "
-MEAN_MISSING = "Codes such as -1 or 999 beside probabilities usually mean missing"
-RECODED = ". Recode them as missing (" + Argument("na", "-1", written="NaN") + ") and leave these rows out ("
-MISSING_CODES = Text(MEAN_MISSING) + RECODED + DROP + "), or find out why their score is missing"
-SCORING = Argument("invalid", "null") + " leaves their corrected score empty"
-INFINITE = "Find out where they come from; a division by zero gives such scores"
-POINTS = (
-    f"Whole numbers up to {MOST_POINTS} look like points or deciles. Use the predicted risk that they were "
-    "made from; if there is none, replace each by the event rate that it had in earlier data"
-)
 MANY = 0.1  # share of the values from which a hint takes all of them to be on another scale
 FEWEST_SWAPPED = 10
 YES = ("1", "true", "yes", "y", "t")
@@ -97,10 +86,9 @@ WORDS = [
     (1, [Trouble.OUTCOME_OUTSIDE], "outside [0, 1]"),
 ]
 SCALES = {
-    Trouble.SCORE_NEGATIVE: "If these are log-odds, take 1 / (1 + exp(-score))",
-    Trouble.SCORE_PERCENT: "If these are percentages, divide them by 100",
-    Trouble.SCORE_WHOLE: "If these are percentages, divide them by 100; if they are points, use the "
-    "predicted risk",
+    Trouble.SCORE_NEGATIVE: "log-odds",
+    Trouble.SCORE_PERCENT: "percentages",
+    Trouble.SCORE_WHOLE: "percentages or points",
 }
 Function = Callable[[Any], Any]
 
@@ -187,33 +175,33 @@ class ScoreTally:
             self.counts = Counter(self.counts) + _counted(_first(score_troubles(off, np.isnan, np.floor)))
         return not self.invalid
 
-    def check(self, name: str, *, missing: str | Text | None = None, scoring: bool = False) -> None:
-        """Refuse what was counted; `missing` is what to do about missing scores.
+    def check(self, name: str, *, drop_missing: bool | None = None, scoring: bool = False) -> None:
+        """Refuse what was counted; `drop_missing` is None if no argument leaves out missing scores.
 
-        In `scoring`, rows need not be refused, and cannot be left out.
+        When scores are corrected (`scoring`), invalid ones can be left empty.
         """
-        default = SCORING if scoring else None
-        for count, what, step in (
-            (self.counts[Trouble.SCORE_MISSING], "missing", default or missing),
-            (self.counts[Trouble.SCORE_INFINITE], "infinite", default or INFINITE),
-            (self.outside, "outside that range", self.hint(scoring=scoring) or default),
+        missing = "people to exclude" if drop_missing is None else "rows to exclude"
+        for count, what, key in (
+            (self.counts[Trouble.SCORE_MISSING], "missing", "" if scoring else missing),
+            (self.counts[Trouble.SCORE_INFINITE], "infinite", "" if scoring else "infinite scores"),
+            (self.outside, "outside that range", self.hint(scoring=scoring)),
         ):
             if count:
-                problem = f"{name} must hold probabilities from 0 to 1; {_values(count, self.n)} {what}"
-                raise InputError(problem, argument=name, next_step=step)
+                known = {"name": name, "values": _values(count, self.n), "what": what}
+                raise refused(key or ("invalid in scoring" if scoring else "invalid scores"), **known)
 
-    def hint(self, *, scoring: bool = False) -> str | Text | None:
-        """What the values outside of 0 to 1 probably are; None unless they themselves say so."""
+    def hint(self, *, scoring: bool = False) -> str:
+        """Which error says what the values outside of 0 to 1 probably are; "" unless they say so themselves."""
         codes = self.counts[Trouble.SCORE_CODE]
         others = self.outside - codes
         if not others:
-            likely = MEAN_MISSING + "; " + SCORING if scoring else MISSING_CODES
-            return likely if codes < self.n / 2 else None
+            likely = "codes in scoring" if scoring else "codes among scores"
+            return likely if codes < self.n / 2 else ""
         if others == self.counts[Trouble.SCORE_NEAR]:
-            return "If this is rounding, clip the scores to the range from 0 to 1"
+            return "rounded scores"
         if self.counts[Trouble.SCORE_LARGE] or others <= MANY * self.n:
-            return None
-        return next((text for trouble, text in SCALES.items() if self.counts[trouble]), POINTS)
+            return ""
+        return next((key for trouble, key in SCALES.items() if self.counts[trouble]), "points as scores")
 
 
 def _within(values: FloatArray) -> bool:
@@ -237,12 +225,12 @@ def _values(count: int, n: int) -> str:
 
 
 def check_scores(
-    score: FloatArray, name: str, *, missing: str | Text | None = None, scoring: bool = False
+    score: FloatArray, name: str, *, drop_missing: bool | None = None, scoring: bool = False
 ) -> None:
-    """Scores must be probabilities; `missing` is what to do about missing ones."""
+    """Scores must be probabilities."""
     tally = ScoreTally()
     if not tally.add(score):
-        tally.check(name, missing=missing, scoring=scoring)
+        tally.check(name, drop_missing=drop_missing, scoring=scoring)
 
 
 def check_rows(
@@ -303,10 +291,10 @@ def _refuse_first(
     if of[Trouble.LEFT_OUT] == n:
         raise InputError(f"none of the {n:,} people has both a score and an outcome", argument=score)
     n -= of[Trouble.LEFT_OUT]
-    ScoreTally(n, of).check(score, missing=advice(drop_missing, "score"))
+    ScoreTally(n, of).check(score, drop_missing=drop_missing)
     if missing := of[Trouble.OUTCOME_MISSING]:
-        problem = f"{outcome} must be 0 or 1; {_values(missing, n)} missing"
-        raise InputError(problem, argument=outcome, next_step=advice(drop_missing, "outcome"))
+        key = "people without outcome" if drop_missing is None else "rows without outcome"
+        raise refused(key, name=outcome, values=_values(missing, n))
     if outside := of[Trouble.OUTCOME_OUTSIDE]:
         values, beside = _values(outside, n), capital(score)
         raise refused("swapped" if binary else "wrong outcomes", name=outcome, values=values, score=beside)
@@ -323,13 +311,6 @@ def _others(of: Mapping[Trouble, int], names: tuple[str, str, str], first: str) 
         return ""
     also = " Also" if first.endswith((".", "?")) else "; also"
     return f"{also}, in other rows, " + "; ".join(f"{name}: {', '.join(all_)}" for name, all_ in told.items())
-
-
-def advice(drop_missing: bool | None, what: str) -> str | Text:
-    """What to do about missing scores or outcomes; None: there is no argument that leaves them out."""
-    if drop_missing is None:
-        return f"Exclude these people, or find out why their {what} is missing"
-    return EXCLUDE + f"{what} is missing"
 
 
 def refuse_swapped(score: Any, one: float, soft: int, n: int, names: tuple[str, str]) -> None:
@@ -454,8 +435,8 @@ def looks_like_patient_id(name: str) -> bool:
 def warn_of_undeclared(
     unused: Iterable[str],
     count: Callable[[str], tuple[int, int]],
+    key: str = "repeats",
     written: str = "cluster={}",
-    advice: str = "",
 ) -> str:
     """Warn of the first unused column that looks like a patient ID and has repeated values; its name, or "".
 
@@ -465,9 +446,9 @@ def warn_of_undeclared(
     for name in filter(looks_like_patient_id, unused):
         rows, different = count(name)
         if FEWEST_PATIENTS <= different <= MOST_DIFFERENT * rows:
-            known = {"name": name, "different": different, "rows": rows, "advice": advice}
-            key, passed = "repeats watched" if advice else "repeats", written.format(f'"{name}"')
-            warnings.warn(refused(key, **known, passed=passed).message, UserWarning, stacklevel=4)
+            counts = {"name": name, "different": different, "rows": rows}
+            message = refused(key, passed=written.format(f'"{name}"'), **counts).message
+            warnings.warn(message, UserWarning, stacklevel=4)
             return name
     return ""
 

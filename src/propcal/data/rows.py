@@ -230,7 +230,7 @@ def rows_of_scores(
     soft = int(np.count_nonzero((y > 0) & (y < 1)))
     for name, score in values.items():
         if known.any():
-            roles.check_scores(score[known], f"score {name!r}", missing=roles.advice(drop_missing, "score"))
+            roles.check_scores(score[known], f"score {name!r}", drop_missing=drop_missing)
             roles.refuse_swapped(score[known], 1.0, soft, len(y), (f"score {name!r}", NAMES[1]))
     number = from_grid(np.arange(len(absent)))
     number[absent] = np.nan

@@ -18,12 +18,13 @@ from propcal.auditing.pages import Printed
 from propcal.core.arguments import Axes, Label, Table, Values, WeightKind, check_choice
 from propcal.core.groups import Groups
 from propcal.data.by_name import takes_frame
+from propcal.data.frames import column_names
 from propcal.discovery.box_search import Search
 from propcal.discovery.finding_rows import Counted, FoundGroup, counted, group_found, people_headcount
 from propcal.discovery.people import in_own_order, read_people, read_rows, read_table
 from propcal.discovery.protected_groups import ProtectedGroups, Protection, measure_repairs
 from propcal.discovery.search import search_rounds
-from propcal.errors import Argument, InputError, plain
+from propcal.errors import plain
 from propcal.option_records import Identity
 
 if TYPE_CHECKING:
@@ -230,7 +231,7 @@ def discover(
     """
     how = Search(level, max_groups, depth, min_share, n_draws, random_state)
     check_choice("weight_kind", weight_kind, ("auto", "frequency", "survey"))
-    hidden = _protected_names(protect)
+    hidden = column_names("protect", protect)
     columns = {"score": score, "y": y, "sample_weight": sample_weight, "cluster": cluster}
     roles, called, given = read_rows(columns, features, data, hidden, na=na, memory_limit=memory_limit)
     people, rows = read_people(
@@ -270,11 +271,3 @@ def discover(
         protection=None if protected is None else measure_repairs(protected, result, people),
         _source=tuple(people_headcount(people, rows) for rows in sets),
     )
-
-
-def _protected_names(protect: Sequence[str] | None) -> list[str]:
-    if protect is None:
-        return []
-    if isinstance(protect, str) or not all(isinstance(name, str) for name in protect):
-        raise InputError(Argument("protect") + " must be a list of names of columns")
-    return list(dict.fromkeys(protect))

@@ -70,10 +70,6 @@ class SiteCounts:
             repeats * np.nan_to_num(weights, nan=1.0),
         )
 
-    def of_sites_with_events_expected(self) -> list[FloatArray]:
-        """The four columns, without sites at which every score is 0."""
-        return [column[self.expected > 0] for column in vars(self).values()]
-
     @property
     def error(self) -> FloatArray:
         """Standard error of log(O/E) at each site if the score is right."""
@@ -170,7 +166,8 @@ def ratio_effects(counts: SiteCounts) -> RandomEffects:
 
     Tau squared is the variance of the O/E ratio in relation to its mean, nearly that of its logarithm.
     """
-    observed, expected, squared, effect = counts.of_sites_with_events_expected()
+    some = counts.expected > 0  # not every score of a site is 0
+    observed, expected, squared, effect = (column[some] for column in vars(counts).values())
     count = 1 / (1 + effect / (2 * expected))  # the square of a small count varies so much more
     mean = float(np.sum(observed / effect) / np.sum(expected / effect))
     for _ in range(ROUNDS):  # the variances depend on the mean

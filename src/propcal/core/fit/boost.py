@@ -4,22 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
-from propcal.core.arguments import (
-    Intersections,
-    Missing,
-    Order,
-    Resample,
-    Start,
-    Unseen,
-    check_choice,
-    check_number,
-)
+from propcal.core.arguments import Parameters, check_choice, check_number
 from propcal.core.atoms import Atoms, LeftOutReport
-from propcal.core.bins import Binning, Bins, make_bins
+from propcal.core.bins import Bins, make_bins
 from propcal.core.categories import category_min_share, check_outcome_groups, outcome_alike
 from propcal.core.compiled import say_if_compiling
 from propcal.core.correction.correction import Correction
@@ -37,28 +28,6 @@ from propcal.core.reduction import fewer_attributes, with_attributes, without_cl
 from propcal.errors import InputError, refused
 
 LEAST_Z = 1.0  # standard errors below which no cell is adjusted, whatever tests found
-
-
-@dataclass(eq=False, repr=False)
-class Parameters:
-    """What the estimators and a fit have in common; `propcal.PMCBoost` describes each of them."""
-
-    alpha: float = 0.05
-    gamma: float = 0.05
-    rho: float = 0.1
-    n_bins: int = 10
-    binning: Binning = "uniform"
-    eta: float = 1.0
-    intersections: Intersections = "all"
-    max_updates: int = 100_000
-    order: Order = "cyclic"
-    sample: Resample | None = None
-    missing: Missing = "level"
-    unseen: Unseen = "replay"
-    groups: Groups | None = None
-    start: Start = "smooth"
-    guard: Literal["noise"] | float | None = "noise"
-    monotone: bool = True
 
 
 @dataclass(kw_only=True, eq=False)

@@ -76,7 +76,7 @@ def with_effect(atoms: Atoms, effect: float) -> Atoms:
     if effect == 1:
         return atoms
     weight, squares, positives, positive_squares = _real_sums(atoms)
-    squared = {"weight_sq": squares * effect, "positives_sq": positive_squares * effect}
+    squared: dict[str, Any] = {"weight_sq": squares * effect, "positives_sq": positive_squares * effect}
     return replace(atoms, weight=weight, positives=positives, **squared)
 
 

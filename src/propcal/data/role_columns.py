@@ -191,7 +191,7 @@ class ScoreTally:
                 raise refused(key or ("invalid in scoring" if scoring else "invalid scores"), **known)
 
     def hint(self, *, scoring: bool = False) -> str:
-        """Which error says what the values outside of 0 to 1 probably are; "" unless they say so themselves."""
+        """Which error says what the values outside of 0 to 1 probably are; "" unless they tell."""
         codes = self.counts[Trouble.SCORE_CODE]
         others = self.outside - codes
         if not others:

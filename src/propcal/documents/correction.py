@@ -303,7 +303,7 @@ def correction_blocks(correction: Correction) -> list[Block]:
     keys = [correction.patterns.key(pattern) for pattern in range(len(correction.patterns))]
     levels = [", ".join(name or "not recorded" for name in key) or "everybody" for key in keys]
     called = {each.patterns[0]: each.called(levels) for each in most}
-    used = attribute_sentences(attribute_effects(correction))
+    used = attribute_sentences(attribute_effects(correction), correction.not_read)
     text = sentence("fit", "picture", reads, used, len(most), len(levels))
     patterns = [Column(str(i), name, "decimal", 3) for i, name in enumerate(called.values())]
     rows = [

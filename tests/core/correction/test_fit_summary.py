@@ -9,6 +9,7 @@ import pytest
 from propcal import PMCBoost
 from propcal.core.correction.fit_summary import attribute_effects
 from propcal.core.grid import UNIT
+from propcal.documents.correction import correction_blocks
 
 
 @pytest.fixture(scope="module", params=["smooth", "paper"])
@@ -60,7 +61,9 @@ def test_a_correction_reads_only_attributes_that_change_a_score():
     model = PMCBoost().fit(score, y, sensitive_features=frame)
     assert model.correction_.reads == ("ward",)
     assert model.fit_summary_.without_effect == ("race", "payer")
-    assert "race and payer: no effect found, so the correction does not read them." in str(model.fit_summary_)
+    sentence = "race and payer: no effect found, so the correction does not read them."
+    assert sentence in str(model.fit_summary_)
+    assert sentence in str(correction_blocks(model.correction_)[0])  # of a report
     fewer = model.predict(score, sensitive_features=frame[["ward"]])
     assert np.array_equal(fewer, model.predict(score, sensitive_features=frame))
     assert {a for group in model.correction_.groups for a, _ in group.conditions} == {"ward"}

@@ -11,7 +11,7 @@ from propcal import Atoms, audit
 from propcal.auditing.audit_claims import _where_scores_are, certain_regions
 from propcal.auditing.audit_tables import detectable
 from propcal.auditing.bin_free import _smooth_p, bin_free_measures
-from propcal.auditing.chance import score_cells
+from propcal.auditing.chance import design_effect, score_cells
 from propcal.auditing.claims import Region
 from propcal.auditing.hypothesis_tests import events_p_value, slope_test
 from propcal.auditing.loss_intervals import DEBIASED_COLUMNS, _noisy
@@ -277,3 +277,10 @@ def test_the_others_are_right_by_a_score_test():
     model = _Model(atoms, (Group((("ward", "high"),)),))
     expected = chi2.sf((75 - 60) ** 2 / (300 * 0.2 * 0.8), 1)
     assert model.others_p([0], one_way=False) == pytest.approx(expected, rel=1e-6)
+
+
+def test_cells_of_rows_in_equal_pairs_have_a_design_effect_of_two():
+    """Half of 150 pairs have the outcome; a few pairs share a cluster, which changes nothing in the mean."""
+    y, person = np.repeat(np.arange(150) % 2, 2), np.repeat(np.arange(150), 2)
+    atoms = rows_to_atoms(np.full(300, 0.5), y, cluster=person)
+    assert design_effect(atoms, uniform(1)) == pytest.approx([2], rel=0.35)

@@ -356,6 +356,30 @@ def test_few_different_scores_are_counted_together_before_they_are_averaged():
     assert 0 < variance < 0.0001
 
 
+def test_shown_curves_leave_out_scores_of_exactly_0_and_1(visits):
+    a = audit(visits.admitted, visits.score.where(visits.age < 80, 1).where(visits.age > 25, 0), n_draws=100)
+    assert {0, 1} <= {*a.curves.score}
+    assert {*protected_audit(a, 11).curves.score} == {*a.curves.score.round(4)} - {0, 1}
+
+
+def test_a_rate_is_above_a_limit_if_few_do_not_have_the_outcome():
+    ward, score = (np.repeat(both, [165, 2000]) for both in (["A", "B"], [0.8, 0.3]))
+    y = np.r_[np.arange(165) < 163, np.arange(2000) < 600].astype(int)
+    told = protected_audit(audit(y, score, sensitive_features={"ward": ward}, n_draws=100), 11)
+    row = told.groups.set_index("group").loc["ward=A"]
+    assert row.outcome_rate.side == "above"
+    assert float(row.outcome_rate) == pytest.approx(1 - 10.5 / row.people)
+
+
+def test_intervals_of_cells_allow_for_moved_counts():
+    """At a rate of 90 %, a count that is moved by 2 matters more than at one half."""
+    ward, y = np.repeat(np.arange(10), 130).astype(str), np.arange(1300) % 10 < 9
+    a = audit(y.astype(int), np.full(1300, 0.85), sensitive_features={"ward": ward}, n_draws=100)
+    cells = [each.categories.query("group != 'everybody'") for each in (a, protected_audit(a, 11))]
+    exact, shown = ((each.high - each.low).astype(float) for each in cells)
+    assert 1.05 < np.mean(shown / exact) < 1.3
+
+
 @pytest.mark.slow
 def test_sixty_groups_are_protected_in_a_moment():
     """In seconds of the processor: less than the audit itself takes."""

@@ -185,17 +185,10 @@ class Boost(Parameters, BaseEstimator):
             self.discovered_, shares = confirmed_groups(roles, columns, searched, **rules)
             groups = with_found(settings.definition(), list(columns), searched, self.discovered_)
             settings = replace(settings, groups=groups, intersections="all", missing="level")
-        rows = checked_rows(
-            score,
-            y,
-            sensitive_features,
-            sample_weight,
-            cluster=cluster,
-            groups=settings.definition(),
-            **rules,
-        )
+        people, words = (score, y, sensitive_features, sample_weight), settings.definition()
+        rows = checked_rows(*people, cluster=cluster, groups=words, **rules)
         if cluster is None:
-            warn_of_unused_ids(sensitive_features, settings.definition())
+            warn_of_unused_ids(sensitive_features, words)
         learn = partial(learn_points, rows, roles, columns, features, **rules) if features else None
         about = {"score": names.get("score"), "outcome": names.get("y")}
         self._fit(rows.atoms(), settings, about, called, learn, shares, stacklevel=4)

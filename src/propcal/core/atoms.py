@@ -435,9 +435,8 @@ class Atoms:
 
     def __repr__(self) -> str:
         of = plain(" x ".join(self.patterns.attributes)) or "everybody"
-        return (
-            f"Atoms({len(self):,} atoms of {self.n_people:,} people; {len(self.patterns)} patterns of {of})"
-        )
+        who = f"{len(self):,} atoms of {self.n_people:,} people"
+        return f"Atoms({who}; {len(self.patterns)} patterns of {of})"
 
 
 def person_key(score: IntArray, outcome: Any) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 
 from propcal.core.arguments import check_choice, check_number
 from propcal.core.grid import UNIT, FloatArray, IntArray, SumArray, from_grid, to_grid
-from propcal.errors import Argument, InputError, refused, shown
+from propcal.errors import InputError, refused, shown
 
 MOST_BINS = 10_000
 
@@ -110,17 +110,14 @@ def explicit(edges: Sequence[float] | FloatArray) -> Bins:
         values = np.asarray(edges, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
         raise refused("no bins", got=shown(edges)) from None
-    problem = ""
     if values.ndim != 1 or len(values) < 2 or not np.all(np.isfinite(values)):
-        problem = ": a list of edges needs at least two finite numbers, such as [0, 0.5, 1]"
-    elif values[0] != 0 or values[-1] != 1:
-        problem = f": the edges must run from 0 to 1; these run from {values[0]:g} to {values[-1]:g}"
-    elif len(values) > MOST_BINS + 1:
-        problem = f" can have at most {MOST_BINS:,} bins; got {len(values) - 1:,}"
-    elif np.any(np.diff(to_grid(values)) <= 0):
-        problem = ": each edge must be larger than the one before it"
-    if problem:
-        raise InputError(Argument("binning") + problem)
+        raise refused("few edges")
+    if values[0] != 0 or values[-1] != 1:
+        raise refused("other ends", first=values[0], last=values[-1])
+    if len(values) > MOST_BINS + 1:
+        raise refused("many bins", most=MOST_BINS, n=len(values) - 1)
+    if np.any(np.diff(to_grid(values)) <= 0):
+        raise refused("edges not increasing")
     return Bins(to_grid(values), "explicit", len(values) - 1)
 
 

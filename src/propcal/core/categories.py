@@ -159,9 +159,8 @@ def categories(
     `min_people` people.
     """
     inside = membership(collection.groups, patterns).astype(np.int64)
-    people, weight, outcome, score = (
-        inside @ column for column in (buckets.people, buckets.weight, buckets.outcome, buckets.score)
-    )
+    columns = (buckets.people, buckets.weight, buckets.outcome, buckets.score)
+    people, weight, outcome, score = (inside @ column for column in columns)
     share = weight / buckets.weight.sum()
     return Categories(
         collection,

@@ -175,16 +175,13 @@ def _label(group: Group, patterns: Patterns, labels: Labels, owners: Counter[str
 def _level_label(
     attribute: str, level: Level, patterns: Patterns, own: Mapping[str, str], owners: Counter[str]
 ) -> str:
-    key = "" if level is None else str(level)
-    if key in own:
-        return str(own[key])
+    if (level or "") in own:
+        return str(own[level or ""])
     if level is None:
         return f"{attribute} not recorded"
+    if level in ("true", "false"):
+        return _condition_name(attribute, level)
     recipe = patterns.derived.get(attribute)
-    if level == "true":
-        return attribute
-    if level == "false":
-        return f"not {attribute}"
     if (recipe is not None and not isinstance(recipe, Where)) or NUMBERS.fullmatch(level):
         return f"{attribute} {level}"  # age 65 or over; acuity 2
     if owners[level.casefold()] > 1 or level.casefold() in BARE:
@@ -497,9 +494,8 @@ class Groups:
         n_people = np.bincount(inverse, weights=people).astype(np.int64)
         shares = np.bincount(inverse, weights=weight) / weight.sum()
         for levels, count, share in zip(present, n_people, shares):
-            conditions = tuple(
-                (patterns.attributes[c], patterns.levels[c][i]) for c, i in zip(columns, levels)
-            )
+            places = zip(columns, levels)
+            conditions = tuple((patterns.attributes[c], patterns.levels[c][i]) for c, i in places)
             named = [level for a, level in conditions if isinstance(patterns.derived.get(a), Where)]
             if any(level != "true" for level in named):
                 continue  # people who do not meet a named condition do not form a group

@@ -22,6 +22,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -166,9 +167,8 @@ def _attributes(
         elif isinstance(made, Ranges):
             found[f"a{place}"] = ex.range_code(made, kinds[made.column])
         else:
-            holds = ex.condition_expression(
-                made.condition, name, kinds, lambda column: _only_truths(frame, column)
-            )
+            truths = partial(_only_truths, frame)
+            holds = ex.condition_expression(made.condition, name, kinds, truths)
             found[f"a{place}"] = ex.either(holds, 1.0, 0.0).cast(nw.Int64)
     return found
 

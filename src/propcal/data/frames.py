@@ -239,10 +239,8 @@ def _mixed(values: Any, name: str = FEATURES) -> Any:
     if not _is_unicode(value for value in values if isinstance(value, str)):
         raise refused("no unicode", name=name)
     cleaned = np.empty(len(values), dtype=object)
-    cleaned[:] = [
-        None if level_key(value) is None else bytes(value) if isinstance(value, BUFFERS) else value
-        for value in values
-    ]
+    held = (bytes(value) if isinstance(value, BUFFERS) else value for value in values)
+    cleaned[:] = [None if level_key(value) is None else value for value in held]
     return cleaned
 
 

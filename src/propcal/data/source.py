@@ -110,18 +110,11 @@ class NamedColumns:
     def atoms(self, columns: Mapping[str, Any]) -> Atoms:
         """The atoms of rows in memory, of which these are the wanted columns."""
         same = ("beside", "resolution", "weight_kind", "positive", "drop_missing")
+        how = {name: getattr(self, name) for name in same}
         roles = (self.score, self.outcome, self.weight, self.cluster)
-        score, outcome, weight, cluster = (None if name is None else columns[name] for name in roles)
-        return rows_to_atoms(
-            score,
-            outcome,
-            {name: columns[name] for name in self.features},
-            weight,
-            cluster=cluster,
-            groups=self.words,
-            names=self.titles,
-            **{name: getattr(self, name) for name in same},
-        )
+        score, outcome, weight, how["cluster"] = (None if name is None else columns[name] for name in roles)
+        features = {name: columns[name] for name in self.features}
+        return rows_to_atoms(score, outcome, features, weight, groups=self.words, names=self.titles, **how)
 
 
 def named_column(site: str, columns: Sequence[str]) -> str | None:

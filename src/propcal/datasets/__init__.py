@@ -151,9 +151,8 @@ def _demographics(rng: np.random.Generator, race: Any) -> dict[str, Any]:
     older = np.where(race == "White", 8.0, 0.0)
     age = np.clip(rng.normal(50 + older, 19), 18, 95).astype(np.int64)
     medicaid = rng.random(n) < _looked_up(race, MEDICAID)
-    insurance = np.where(
-        (age >= 65) & (rng.random(n) < 0.85), "Medicare", np.where(medicaid, "Medicaid", "Other")
-    )
+    younger = np.where(medicaid, "Medicaid", "Other")
+    insurance = np.where((age >= 65) & (rng.random(n) < 0.85), "Medicare", younger)
     english = np.where(race == "Hispanic/Latino", 0.6, np.where(race == "Asian", 0.65, 0.95))
     n_visits = rng.negative_binomial(0.8, 0.3, n)
     return {

@@ -234,9 +234,8 @@ def discover(
     hidden = column_names("protect", protect)
     columns = {"score": score, "y": y, "sample_weight": sample_weight, "cluster": cluster}
     roles, called, given = read_rows(columns, features, data, hidden, na=na, memory_limit=memory_limit)
-    people, rows = read_people(
-        roles, given, called, weight_kind=weight_kind, positive=positive, drop_missing=drop_missing
-    )
+    rule: dict[str, Any] = {"positive": positive, "drop_missing": drop_missing}
+    people, rows = read_people(roles, given, called, weight_kind=weight_kind, **rule)
     protected = ProtectedGroups.of(rows, hidden) if hidden else None
     table = read_table(rows, people, [name for name in rows.names if name not in hidden])
     table, people, order = in_own_order(table, people)

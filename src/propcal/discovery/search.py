@@ -175,9 +175,8 @@ class _Rounds(Boxes):
         significant = [c for c in candidates if chance.p_value(c) <= self.how.group_level]
         best = max(significant, key=chance.beyond, default=None)
         if self.choose is not None:
-            best = self.choose(
-                data, significant, chance, self.people.weight * (self.people.outcome - self.apart)
-            )
+            residual = self.people.weight * (self.people.outcome - self.apart)
+            best = self.choose(data, significant, chance, residual)
             candidates = [] if best is None else [best]
         if best is None:
             return None

@@ -164,9 +164,8 @@ def ratio_of(people: FloatArray, positives: FloatArray, score: FloatArray) -> Es
 def ratio_since(sums: PeriodCounts, group: int, onset: Onset, inside: Any = slice(None)) -> Estimate:
     """O/E ratio of a group since the onset, in some ranges; its interval allows for every plausible onset."""
     own = [part[:, group][:, inside] for part in (sums.people, sums.positives, sums.score)]
-    found = np.array(
-        [ratio_of(*(part[first:].sum(axis=0) for part in own)) for first in range(onset.low, onset.high + 1)]
-    )
+    beginnings = range(onset.low, onset.high + 1)
+    found = np.array([ratio_of(*(part[first:].sum(axis=0) for part in own)) for first in beginnings])
     value = found[onset.place - onset.low, 0]
     return Estimate(float(value), float(found[:, 1].min()), float(found[:, 2].max()))
 

@@ -129,10 +129,9 @@ class Course(Printed):
         """The groups as tables list them: those that the verdict names, other alarms, then by evidence."""
         place = {alarm.group: -i for i, alarm in reversed(list(enumerate(self.alarms)))}
         order = [place.get(name, -len(self.alarms)) for name in self.groups["group"]]
-        keys = self.groups.assign(_place=order).sort_values(
-            ["_place", "highest", "group"], ascending=[False, False, True], kind="stable"
-        )
-        return keys.drop(columns="_place")
+        by, rising = ["_place", "highest", "group"], [False, False, True]
+        ranked = self.groups.assign(_place=order).sort_values(by, ascending=rising, kind="stable")
+        return ranked.drop(columns="_place")
 
     def new_alarms(self, periods: Sequence[str]) -> tuple[Alarm, ...]:
         """The alarms that were raised by one of these periods."""
@@ -302,9 +301,8 @@ def _evidence(sums: PeriodCounts, evidence: CourseEvidence, labels: Sequence[str
     """Each test of each group after each period."""
     value = printed_evidence(evidence.adjusted)
     alarm = np.maximum.accumulate(value, axis=0) >= ALARM
-    return pd.DataFrame(
-        _rows(sums, labels, evidence.kinds) | {"evidence": value.ravel(), "alarm": alarm.ravel()}
-    )
+    found = {"evidence": value.ravel(), "alarm": alarm.ravel()}
+    return pd.DataFrame(_rows(sums, labels, evidence.kinds) | found)
 
 
 def _groups(

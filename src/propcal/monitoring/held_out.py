@@ -160,10 +160,8 @@ def with_findings(table: pd.DataFrame, changed: BoolArray) -> pd.DataFrame:
     (geometric) mean of the events expected before and after.
     """
     with np.errstate(divide="ignore", invalid="ignore"):  # a site without events has no logarithm: not tested
-        before, after, low, high = (
-            np.log(table[f"observed_expected_{end}"].to_numpy(dtype=np.float64))
-            for end in ("before", "after", "after_low", "after_high")
-        )
+        ends = (f"observed_expected_{end}" for end in ("before", "after", "after_low", "after_high"))
+        before, after, low, high = (np.log(table[end].to_numpy(dtype=np.float64)) for end in ends)
         error = _error(low, high)
         tests = (
             (table["change"], _error(table["change_low"], table["change_high"])),
@@ -192,11 +190,8 @@ def _error(low: Any, high: Any) -> Any:
 def _pooled(comparisons: Mapping[str, Comparison]) -> Estimate:
     """The O/E ratio of all sites together, each after its correction."""
     rows = pd.DataFrame([list(one.audits.values())[-1].groups.iloc[0] for one in comparisons.values()])
-    rate, mean, low, high = (
-        rows[name].to_numpy(dtype=np.float64)
-        for name in ("outcome_rate", "mean_score", "observed_expected_low", "observed_expected_high")
-    )
-    people = rows["people"].to_numpy(dtype=np.float64)
+    names = ("people", "outcome_rate", "mean_score", "observed_expected_low", "observed_expected_high")
+    people, rate, mean, low, high = (rows[name].to_numpy(dtype=np.float64) for name in names)
     observed, expected = people * rate, people * mean
     with np.errstate(invalid="ignore", divide="ignore"):
         own = observed * _error(np.log(low), np.log(high))

@@ -391,12 +391,10 @@ class Monitor(MonitorSettings):
         atoms, identity, periods = self._atoms(), self.identity, self.periods
         notes = []
         if reference:
-            notes.append(
-                f"The reference is the score as it was in {span_of(reference)}, not perfect calibration."
-            )
-        gaps = [
-            period for period in self.calendar.span(periods[0], periods[-1]) if period not in self.records
-        ]
+            then = span_of(reference)
+            notes.append(f"The reference is the score as it was in {then}, not perfect calibration.")
+        every = self.calendar.span(periods[0], periods[-1])
+        gaps = [period for period in every if period not in self.records]
         if gaps:
             some = listed_some(gaps, other="other")
             notes.append(f"{plural(len(gaps), self.every)} without people: {some}.")

@@ -203,9 +203,8 @@ def compare_sites(
     rule = JudgedGroups(MIN_GROUP, MIN_EVENTS, everybody.observed / everybody.total)
     judged = [name for name, one in samples.items() if not one.soft and not rule.too_few(one)]
     claims = site_claims(samples, judged, everybody, counts.effect, people_at)
-    table = pd.DataFrame(
-        [{"site": name, **people_row(one, site_estimates(one))} for name, one in samples.items()]
-    )
+    rows = [{"site": name, **people_row(one, site_estimates(one))} for name, one in samples.items()]
+    table = pd.DataFrame(rows)
     table["observed_expected_error"] = np.where(table["observed_expected"].notna(), counts.error, np.nan)
     own_claim = {claim.who: claim.direction for claim in claims or () if claim.kind == "group"}
     tested = {} if claims is None else dict.fromkeys(judged, names.CHANCE)
@@ -310,9 +309,8 @@ def site_claims(
         apart = differing_sites(samples, judged, effect) if overall else {}
         others = observed_expected(people_at({*samples} - {*apart}))
         for name, (z, own) in apart.items():
-            beyond.append(
-                _claim("beyond", name, samples[name], z, max(own, p), ht.SITE_DIFFERENCES, None, others)
-            )
+            test = (max(own, p), ht.SITE_DIFFERENCES)
+            beyond.append(_claim("beyond", name, samples[name], z, *test, None, others))
     return (*overall, *shape, *beyond, *group) if overall else (*group, *shape, *beyond)
 
 

@@ -203,8 +203,7 @@ class FitSummary:
             "status": status,
             "why": [reason[s] for s in status],
         }
-        order = self.worst_first()
-        return pd.DataFrame(columns).iloc[order].reset_index(drop=True)
+        return pd.DataFrame(columns).iloc[self.worst_first()].reset_index(drop=True)
 
     def worst_first(self) -> IntArray:
         """The order of the cells: by status, then by how far each exceeds its tolerance."""

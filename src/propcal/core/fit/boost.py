@@ -106,9 +106,8 @@ class FittingData:
         if alike := outcome_alike(atoms):
             raise InputError(f"a correction needs both classes of the outcome: {alike}", argument="outcome")
         check_outcome_groups(atoms)
-        bins = make_bins(
-            settings.binning, settings.n_bins, rho=settings.rho, score=atoms.score, weight=atoms.weight
-        )
+        people: dict[str, Any] = {"score": atoms.score, "weight": atoms.weight}
+        bins = make_bins(settings.binning, settings.n_bins, rho=settings.rho, **people)
         words = settings.definition()
         if settings.needs_evidence:  # tests measure every group, however small
             words.refuse_too_many(atoms.patterns)

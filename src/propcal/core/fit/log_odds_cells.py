@@ -177,9 +177,8 @@ class Basis:
         self.turn = np.linalg.inv(mixing[: self.n_smooth, : self.n_smooth])
         bumps = self._bump_knots(n_bumps, quantile) if n_bumps and CURVE in kinds[useful] else np.empty(0)
         self.bumps = bumps if len(bumps) > len(self.knots) else np.empty(0)
-        self.kinds = np.concatenate(
-            [kinds[useful], np.full(len(self.bumps), BUMPS), np.full(len(self.levels), LEVEL)]
-        ).astype(np.int64)
+        others = np.repeat([BUMPS, LEVEL], [len(self.bumps), len(self.levels)])
+        self.kinds = np.concatenate([kinds[useful], others]).astype(np.int64)
 
     def _pooled(self, cells: LogOddsCells, end: float, low: float, high: float) -> bool:
         """Whether isotonic regression would pool people with those whose score is 0 or 1, not by chance.

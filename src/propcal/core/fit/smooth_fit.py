@@ -29,30 +29,17 @@ from scipy.optimize import isotonic_regression
 from propcal.core.atoms import Atoms
 from propcal.core.compiled import compiled
 from propcal.core.correction.smooth_map import SHIFT_UNIT, SmoothStart, knot_log_odds, knots
+from propcal.core.fit import log_odds_cells as lc
 from propcal.core.fit.additive_fit import penalised_inverse
 from propcal.core.fit.evidence import FoundErrors
-from propcal.core.fit.log_odds_cells import (
-    BUMPS,
-    CONSTANT,
-    CURVE,
-    CURVE_KNOTS,
-    END,
-    FEWEST_PEOPLE,
-    LEVEL,
-    SLOPE,
-    TYPICAL,
-    Basis,
-    LogOddsCells,
-    fine_cells,
-    smooth_terms,
-)
+from propcal.core.fit.log_odds_cells import Basis, LogOddsCells, fine_cells, smooth_terms
 from propcal.core.grid import UNIT, BoolArray, FloatArray, IntArray, to_grid
 from propcal.core.groups import EVERYBODY, Collection, Group
 from propcal.core.logistic import expit, log_odds
 from propcal.numbers import plural
 
 N_BUMPS = 20
-MANY_KNOTS = (0.01, *CURVE_KNOTS, 0.99)  # scores that a forest squeezed bend most at their ends
+MANY_KNOTS = (0.01, *lc.CURVE_KNOTS, 0.99)  # scores that a forest squeezed bend most at their ends
 FEWEST_FOR_SLOPE, FEWEST_FOR_CURVE, FEWEST_FOR_BUMPS = 300, 1500, 5000  # people of a group
 FEWEST_BESIDE_SLOPE = 2000  # people who get a curve together although their level or slope is wrong
 MOST_ROWS_FOR_BUMPS = 1000  # combinations of terms, above which groups have no bumps: they would take minutes
@@ -88,9 +75,9 @@ def learn_start(atoms: Atoms, collection: Collection, evidence: FoundErrors) -> 
     """Learn a smooth recalibration, if tests found the score miscalibrated."""
     people = float(atoms.weight[(atoms.score > 0) & (atoms.score < UNIT)].sum())
     people *= float(atoms.weight.sum()) / float(atoms.weight_sq.sum())  # survey weights: effective numbers
-    if people < FEWEST_PEOPLE:
+    if people < lc.FEWEST_PEOPLE:
         few = (
-            f"not recalibrated: this needs at least {FEWEST_PEOPLE} people with scores between 0 and 1, "
+            f"not recalibrated: this needs at least {lc.FEWEST_PEOPLE} people with scores between 0 and 1, "
             f"and there are {people:.0f}"
         )
         return Learned(None, (few,))
@@ -149,26 +136,23 @@ def _without_idle(
 
 def _notes(basis: Basis, atoms: Atoms) -> tuple[str, ...]:
     """Where the recalibration had to do without a slope or a curve, and whom it leaves out."""
-    notes: tuple[str, ...] = ()
-    if SLOPE not in basis.kinds:
-        notes = ("all scores are equal, so each group is recalibrated by a constant shift only",)
-    elif CURVE not in basis.kinds:
-        notes = ("there are few distinct scores, so the recalibration is a straight line in log-odds",)
-    for score, end in ((0, -END), (1, END)):
+    notes = []
+    if lc.SLOPE not in basis.kinds:
+        notes = ["all scores are equal, so each group is recalibrated by a constant shift only"]
+    elif lc.CURVE not in basis.kinds:
+        notes = ["there are few distinct scores, so the recalibration is a straight line in log-odds"]
+    for score, end in ((0, -lc.END), (1, lc.END)):
         people = int(atoms.people[atoms.score == score * UNIT].sum())
         if people and end not in basis.ends:
-            notes = (
-                *notes,
-                f"the recalibration leaves {plural(people, 'score')} of exactly {score} unchanged",
-            )
-    return notes
+            notes.append(f"the recalibration leaves {plural(people, 'score')} of exactly {score} unchanged")
+    return tuple(notes)
 
 
 def _basis(cells: LogOddsCells, people: float, evidence: FoundErrors) -> Basis:
     """The columns of everybody: few people whose level or slope is wrong get no curve beside them."""
     if people >= FEWEST_FOR_BUMPS:
         return Basis(cells, N_BUMPS, MANY_KNOTS)
-    return Basis(cells, knots=() if people < FEWEST_BESIDE_SLOPE and evidence.overall else CURVE_KNOTS)
+    return Basis(cells, knots=() if people < FEWEST_BESIDE_SLOPE and evidence.overall else lc.CURVE_KNOTS)
 
 
 def _effects(
@@ -189,9 +173,9 @@ def _effects(
     if everything:
         least[:] = FOUND
     if evidence.overall:
-        least[(found == CONSTANT) | (found == SLOPE)] = FOUND_OVERALL  # everybody is the first set
-    least[found % n_kinds == LEVEL] = LEAST_OF_LEVELS
-    prior = np.where(found % n_kinds == BUMPS, PRIOR_OF_BUMPS, PRIOR)
+        least[(found == lc.CONSTANT) | (found == lc.SLOPE)] = FOUND_OVERALL  # everybody is the first set
+    least[found % n_kinds == lc.LEVEL] = LEAST_OF_LEVELS
+    prior = np.where(found % n_kinds == lc.BUMPS, PRIOR_OF_BUMPS, PRIOR)
     return Effects(n_columns, component.reshape(-1), least, prior)
 
 
@@ -209,7 +193,7 @@ def _tabulated(terms: tuple[Group, ...], effects: FloatArray, basis: Basis) -> S
     at = knot_log_odds()
     shifts = _in_order(effects, basis) @ basis(at).T
     shifts[0] += basis.offset(at) - at
-    shifts[:, ~np.isin(at, basis.ends) & (np.abs(at) == END)] = 0.0  # these stay 0 and 1
+    shifts[:, ~np.isin(at, basis.ends) & (np.abs(at) == lc.END)] = 0.0  # these stay 0 and 1
     start = SmoothStart.of_shifts(terms, shifts, with_ends=len(basis.ends) > 0)
     return start if start.groups else None
 
@@ -218,8 +202,8 @@ def _in_order(effects: FloatArray, basis: Basis) -> FloatArray:
     """The effects, with levels of 0 and 1 that are not on the wrong side of the end of the curve."""
     away = np.sign(basis.levels)
     effects = effects.copy()
-    levels = effects[:, basis.kinds == LEVEL]
-    effects[:, basis.kinds == LEVEL] = away * np.maximum(away * levels, 0.0)
+    levels = effects[:, basis.kinds == lc.LEVEL]
+    effects[:, basis.kinds == lc.LEVEL] = away * np.maximum(away * levels, 0.0)
     return effects
 
 
@@ -237,7 +221,7 @@ def _members(start: SmoothStart, terms: tuple[Group, ...], cells: LogOddsCells) 
 
 def _raw(cells: LogOddsCells) -> tuple[IntArray, IntArray]:
     """The raw score of each cell, in units, and its row."""
-    at_end = np.abs(cells.log_odds) == END
+    at_end = np.abs(cells.log_odds) == lc.END
     raw = np.where(at_end, UNIT * (cells.log_odds > 0), to_grid(expit(cells.log_odds)))
     return raw, np.repeat(np.arange(len(cells.members)), np.diff(cells.starts))
 
@@ -246,9 +230,8 @@ def _better(start: SmoothStart, terms: tuple[Group, ...], cells: LogOddsCells) -
     """Whether the recalibration as applied (tabulated, non-decreasing) fits better than the raw score."""
     values = start.values_inside(_members(start, terms, cells))
     raw, row = _raw(cells)
-    before, after = (
-        np.clip(units, 1, UNIT - 1) / UNIT for units in (raw, start.apply_to_rows(raw, row, values))
-    )
+    both = (raw, start.apply_to_rows(raw, row, values))
+    before, after = (np.clip(units, 1, UNIT - 1) / UNIT for units in both)
     gain = cells.positives * np.log(after / before)
     gain += (cells.n - cells.positives) * (np.log1p(-after) - np.log1p(-before))
     return float(gain.sum()) > 0
@@ -341,7 +324,7 @@ def fit_effects(
     """
     component, least = effects.component, effects.least
     fit = FittedEffects(cells, offset, columns, effects)
-    variance = np.full(len(least), TYPICAL)
+    variance = np.full(len(least), lc.TYPICAL)
     left = np.arange(len(component))  # effects whose variance has not been dropped
     largest, hold = np.inf, False
     for number in range(MOST_ROUNDS + LAST_ROUNDS):

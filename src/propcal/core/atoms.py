@@ -473,8 +473,8 @@ class LeftOutReport:
             present = dict(zip(patterns.levels[a], here.astype(np.int64).tolist()))
             condition = isinstance(patterns.derived.get(name), Where)
             by[name] = [
-                (name if condition else NOT_RECORDED if level is None else level, left, left + there)
-                for level, left, there in _joined(counts, present)
+                (name if condition else NOT_RECORDED if level is None else level, counts.get(level, 0), every)
+                for level, every in _added(present, counts).items()
                 if not condition or level == "true"
             ]
         return cls(out.people, out.people + int(kept.sum()), by)
@@ -514,11 +514,6 @@ class LeftOutReport:
         elif len(shown) > len(told):
             listed += f" and {len(shown) - len(told)} more"
         return listed if len(self.by) == 1 else f"by {name}, {listed}"
-
-
-def _joined(left: Mapping[Level, int], kept: Mapping[Level, int]) -> list[tuple[Level, int, int]]:
-    names = dict.fromkeys([*kept, *left])
-    return [(level, left.get(level, 0), kept.get(level, 0)) for level in names]
 
 
 def _hidden(counts: Sequence[int], fewest: int) -> list[bool]:

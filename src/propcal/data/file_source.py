@@ -27,20 +27,12 @@ import pyarrow as pa
 from propcal.core.arguments import check_number, refuse_special
 from propcal.core.atoms import Atoms
 from propcal.data import duckdb_setup as duck
+from propcal.data import people_files as formats
 from propcal.data.csv_parquet_excel import CsvFile, ExcelFile, ParquetFile, atoms_header
 from propcal.data.derive import fitting_values, numeric_columns
 from propcal.data.engine_frames import atoms_of_totals, complete_rows, totals, with_events
 from propcal.data.frames import Columns
-from propcal.data.people_files import (
-    ANY,
-    LENIENT,
-    NUMBER,
-    TEXT,
-    Kinds,
-    ParquetFiles,
-    PeopleFiles,
-    TextFiles,
-)
+from propcal.data.people_files import Kinds, ParquetFiles, PeopleFiles, TextFiles
 from propcal.data.role_columns import MOST_COUNTED, warn_of_undeclared
 from propcal.data.source import NamedColumns, Source, frame_source
 from propcal.errors import FileFormatError, InputError, PropcalError, named, refused
@@ -257,7 +249,7 @@ class FileSource(Source):
                 raise duck.no_room() if duck.disk_full(error) else files.trouble(error, wanted) from None
             raise too_large(engine) from None
 
-    def columns(self, wanted: Sequence[str], kinds: Kinds = ANY) -> Columns:
+    def columns(self, wanted: Sequence[str], kinds: Kinds = formats.ANY) -> Columns:
         """The wanted columns, in the order of the rows."""
         with self.opened(wanted, lambda _: refused("columns too large", n=len(wanted))) as (engine, files):
             engine.execute("SET preserve_insertion_order = true")  # rows of several queries go together
@@ -314,7 +306,7 @@ def count_file_values(engine: Any, files: PeopleFiles, name: str) -> tuple[int, 
     A column that cannot be read, or that some files do not have, is no reason to refuse them.
     """
     try:
-        column = f"SELECT w0 FROM ({files.query([name], {name: TEXT})}) LIMIT {MOST_COUNTED}"
+        column = f"SELECT w0 FROM ({files.query([name], {name: formats.TEXT})}) LIMIT {MOST_COUNTED}"
         rows, different = engine.sql(f"SELECT count(w0), count(DISTINCT w0) FROM ({column})").fetchall()[0]
     except duckdb.InterruptException:
         raise
@@ -328,7 +320,7 @@ def people_relation(engine: Any, files: PeopleFiles, columns: NamedColumns, also
     attributes = columns.attributes
     recipes = {name: made for name, made in attributes.items() if not isinstance(made, str)}
     made_of = [name for name in numeric_columns(recipes, [*attributes]) if name not in _plain(columns)]
-    kinds = dict.fromkeys([*columns.roles, *made_of], NUMBER) | {columns.outcome: LENIENT}
+    kinds = dict.fromkeys([*columns.roles, *made_of], formats.NUMBER) | {columns.outcome: formats.LENIENT}
     return relation(engine, files, list(dict.fromkeys([*columns.wanted, *also])), kinds)
 
 

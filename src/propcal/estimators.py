@@ -17,14 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from propcal.auditing.decision import errors_found_in
 from propcal.auditing.measures import reversed_ranking, surely_not_reversed
 from propcal.auditing.sample import Sample
-from propcal.core.arguments import (
-    Invalid,
-    Label,
-    Parameters,
-    Table,
-    Unseen,
-    Values,
-)
+from propcal.core.arguments import Invalid, Label, Parameters, Table, Unseen, Values
 from propcal.core.atoms import Atoms
 from propcal.core.correction.correction import Correction, How, Update
 from propcal.core.correction.fit_summary import FitSummary
@@ -314,21 +307,10 @@ class Boost(Parameters, BaseEstimator):
 
     @overload
     def predict(
-        self,
-        score: Values,
-        *,
-        sensitive_features: Table = ...,
-        **how: Unpack[How],
+        self, score: Values, *, sensitive_features: Table = ..., **how: Unpack[How]
     ) -> FloatArray: ...
     @overload
-    def predict(
-        self,
-        frame: Table,
-        /,
-        *,
-        score: str,
-        **how: Unpack[How],
-    ) -> FloatArray: ...
+    def predict(self, frame: Table, /, *, score: str, **how: Unpack[How]) -> FloatArray: ...
     @method_takes_frame(_scoring_columns)
     def predict(
         self,

@@ -17,16 +17,7 @@ import numpy as np
 from propcal.core.arguments import check_choice
 from propcal.core.atoms import NOBODY, SUMS, Atoms, Counts, LeftOut, refuse_too_many
 from propcal.core.grid import FloatArray, IntArray, SumArray, from_grid, to_grid
-from propcal.core.patterns import (
-    BESIDE,
-    CLUSTER,
-    KEY,
-    SHARE,
-    Level,
-    Patterns,
-    patterns_of,
-    sort_levels,
-)
+from propcal.core.patterns import BESIDE, CLUSTER, KEY, SHARE, Level, Patterns, patterns_of, sort_levels
 from propcal.errors import InputError, refused
 from propcal.numbers import noun
 

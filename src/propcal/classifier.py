@@ -128,7 +128,9 @@ class MulticalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         routed = self._route(sample_weight, params)
         if isinstance(self.estimator, FrozenEstimator):
             self.estimator_ = self.estimator
-            self._check_classes(self.estimator_)
+            if not np.array_equal(self.estimator_.classes_, self.classes_):
+                own, known = self.classes_.tolist(), np.asarray(self.estimator_.classes_).tolist()
+                raise refused("other classes", own=own, known=known)
             raw = getattr(self.estimator_, self._method)(X)
         else:
             folds = self._folds(X, y, outcome, routed.splitter.split)
@@ -156,12 +158,6 @@ class MulticalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         for (_, test), part in zip(folds, parts):
             raw[test] = part
         return raw
-
-    def _check_classes(self, model: Any) -> None:
-        """Refuse a frozen model whose classes differ from those of y."""
-        if not np.array_equal(model.classes_, self.classes_):
-            own, known = (np.asarray(classes).tolist() for classes in (self.classes_, model.classes_))
-            raise refused("other classes", own=own, known=known)
 
     @property
     def correction_(self) -> Correction:

@@ -258,8 +258,11 @@ class Boost(Parameters, BaseEstimator):
         stacklevel: int = 3,
     ) -> Self:
         atoms = without_keys(atoms)
-        if not self.allow_reversed:
-            _refuse_reversed(atoms)
+        if not (self.allow_reversed or surely_not_reversed(atoms)):
+            # near enough, and much faster than by single scores; correcting would hide the mistake
+            area = reversed_ranking(Sample.of(atoms).cells)
+            if area is not None:
+                raise refused("reversed", auroc=area.value)
         data = FittingData.of(atoms, settings)
         evidence = errors_found_in(data, settings) if settings.needs_evidence else None
         learned, points = None, None
@@ -378,15 +381,6 @@ def _with_gains(result: BoostResult, points: LearnedPoints) -> BoostResult:
     correction = replace(result.correction, about=about)
     summary = replace(result.fit_summary, correction=correction, gains=points.gains)
     return replace(result, correction=correction, fit_summary=summary)
-
-
-def _refuse_reversed(atoms: Atoms) -> None:
-    """Refuse a score that ranks people the wrong way round: correcting it would hide the mistake."""
-    if surely_not_reversed(atoms):
-        return
-    area = reversed_ranking(Sample.of(atoms).cells)  # near enough, and much faster than by single scores
-    if area is not None:
-        raise refused("reversed", auroc=area.value)
 
 
 class PMCBoost(Boost):

@@ -12,7 +12,7 @@ import numpy as np
 from propcal.core import categories as cells
 from propcal.core.arguments import Intersections, Missing, Table, Values, check_choice, check_number
 from propcal.core.atoms import Atoms
-from propcal.core.bins import Binning, Bins, make_bins
+from propcal.core.bins import Binning, Bins, category_min_share, make_bins
 from propcal.core.criterion import CRITERIA
 from propcal.core.grid import IntArray
 from propcal.core.groups import Groups, definition
@@ -41,11 +41,7 @@ class CategoryRule(LossRule):
 
     def share_of(self, bins: Bins) -> float:
         """The smallest share of people that a cell may have."""
-        return (
-            cells.category_min_share(self.alpha, self.gamma, bins)
-            if self.min_share is None
-            else self.min_share
-        )
+        return category_min_share(self.alpha, self.gamma, bins) if self.min_share is None else self.min_share
 
     def table(self, people: Atoms | Rows, *, or_everybody: bool = False) -> cells.Categories:
         """Every cell, with groups and bins determined from these people."""

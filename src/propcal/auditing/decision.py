@@ -21,7 +21,8 @@ from propcal.auditing.profile import JudgedGroups, audited_groups
 from propcal.auditing.rate_intervals import normal_quantile
 from propcal.auditing.sample import FEWEST_CLUSTERS, Sample
 from propcal.core.atoms import Atoms
-from propcal.core.categories import Buckets, Categories, categories, category_min_share
+from propcal.core.bins import category_min_share
+from propcal.core.categories import Buckets, Categories, categories
 from propcal.core.draws import Draws, symmetric_root
 from propcal.core.fit.evidence import FoundErrors, repeat_effect, with_effect
 from propcal.core.grid import BoolArray, FloatArray

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from propcal.core.arguments import check_choice, check_number
-from propcal.core.grid import UNIT, FloatArray, IntArray, SumArray, from_grid, to_grid
+from propcal.core.grid import UNIT, FloatArray, IntArray, SumArray, exact_fraction, from_grid, to_grid
 from propcal.errors import InputError, refused, shown
 
 MOST_BINS = 10_000
@@ -119,6 +119,17 @@ def explicit(edges: Sequence[float] | FloatArray) -> Bins:
     if np.any(np.diff(to_grid(values)) <= 0):
         raise refused("edges not increasing")
     return Bins(to_grid(values), "explicit", len(values) - 1)
+
+
+def category_min_share(alpha: float, gamma: float, bins: Bins) -> float:
+    """The smallest share of all people that a category may have: alpha * lambda * gamma in Algorithm 1.
+
+    The product uses the decimals as typed, so that a category exactly at the limit is included.
+
+    >>> category_min_share(0.1, 0.05, uniform(10)) == 0.0005  # 0.1 * 0.05 / 10 is not
+    True
+    """
+    return float(exact_fraction(alpha) * exact_fraction(gamma) / bins.divisor)
 
 
 def make_bins(binning: Binning, n_bins: int, *, rho: float, score: IntArray, weight: SumArray) -> Bins:

@@ -11,16 +11,7 @@ import numpy as np
 from propcal.core.atoms import Atoms
 from propcal.core.bins import Bins
 from propcal.core.criterion import Criterion, multicalibration, proportional
-from propcal.core.grid import (
-    UNIT,
-    BoolArray,
-    FloatArray,
-    IntArray,
-    SumArray,
-    exact_fraction,
-    run_sums,
-    to_grid,
-)
+from propcal.core.grid import UNIT, BoolArray, FloatArray, IntArray, SumArray, run_sums, to_grid
 from propcal.core.groups import Collection, membership
 from propcal.core.patterns import BESIDE, CLUSTER, KEY, Patterns
 from propcal.errors import refused
@@ -32,18 +23,6 @@ BY_CHANCE = 1e-6  # if chance separates the outcomes this often, it is taken for
 NEARLY = 0.1  # warn if guessing the outcome by level leaves less than this share of the errors
 COLUMNS = ("people", "positives", "outcome_rate", "mean_score", "gap")  # of the table of cells
 PORTION = 1 << 20  # rows per portion: scores of at most 2**32 units then add up to no more than 2**53
-
-
-def category_min_share(alpha: float, gamma: float, bins: Bins) -> float:
-    """The smallest share of all people that a category may have: alpha * lambda * gamma in Algorithm 1.
-
-    The product uses the decimals as typed, so that a category exactly at the limit is included.
-
-    >>> from propcal.core.bins import uniform
-    >>> category_min_share(0.1, 0.05, uniform(10)) == 0.0005  # 0.1 * 0.05 / 10 is not
-    True
-    """
-    return float(exact_fraction(alpha) * exact_fraction(gamma) / bins.divisor)
 
 
 @dataclass(frozen=True, eq=False)
@@ -276,7 +255,9 @@ def tells_outcome(weight: FloatArray, positives: FloatArray, people: FloatArray)
     wrong, guessed = np.minimum(positives, weight - positives).sum(), min(events, total - events)
     if not guessed > 0 or wrong > NEARLY * guessed:
         return False
-    return _chance(people, events / total) <= BY_CHANCE
+    # the probability that each level has only one outcome if the attribute is unrelated to the outcome
+    people, rate = people[people > 0], events / total
+    return float(np.prod(rate**people + (1 - rate) ** people)) <= BY_CHANCE
 
 
 def _check_attribute(name: str, weight: FloatArray, positives: FloatArray, people: FloatArray) -> None:
@@ -288,12 +269,6 @@ def _check_attribute(name: str, weight: FloatArray, positives: FloatArray, peopl
         raise refused("group is outcome", name=name, levels=len(people), people=int(people.sum()))
     message = refused("group nearly outcome", name=name, share=1 - wrong / total).message
     warnings.warn(message, UserWarning, stacklevel=4)
-
-
-def _chance(people: FloatArray, rate: float) -> float:
-    """The probability that each level has only one outcome if the attribute is unrelated to the outcome."""
-    people = people[people > 0]
-    return float(np.prod(rate**people + (1 - rate) ** people))
 
 
 def outcome_alike(atoms: Atoms) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from math import comb, prod
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -441,15 +441,12 @@ class Groups:
                 break
         else:
             return
-        next_step = "Use fewer columns"
-        fewer: dict[Literal["marginal"] | int, str]
-        fewer = {2: "single attributes and pairs", "marginal": "single attributes"}
-        for value, which in fewer.items():
-            if self.intersections != "marginal" and fits(replace(self, intersections=value, depth=None)):
-                next_step += ", or set " + Argument("intersections", value) + f" for {which} only"
-                break
-        problem = f"{len(patterns.attributes)} attributes have more than {most:,} intersections in these data"
-        raise InputError(f"{problem}, too many to measure", next_step=next_step)
+        key = "many intersections"
+        if self.intersections != "marginal":
+            fewer: tuple[tuple[str, Intersections], ...] = (("pairs fit", 2), ("attributes fit", "marginal"))
+            fine = (name for name, value in fewer if fits(replace(self, intersections=value, depth=None)))
+            key = next(fine, key)
+        raise refused(key, n=len(patterns.attributes), most=most)
 
     def preview(
         self,

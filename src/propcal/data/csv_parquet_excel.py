@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from propcal.data.frames import require
-from propcal.errors import FileFormatError, InputError, Message, PropcalError, quoted, refused
+from propcal.errors import FileFormatError, InputError, PropcalError, quoted, refused
 from propcal.extras import how_to_install
 
 ATOMS_FORMAT = "propcal-atoms"
@@ -227,9 +227,8 @@ def _first_sheet(path: Path) -> list[list[str]]:
     except Exception:  # openpyxl raises errors of many kinds, and some quote cells
         raise refused("no workbook", FileFormatError, path=path) from None
     if others:
-        there = "there is 1 more" if others == 1 else f"there are {others} more"
-        message = Message(f"{path}: only the first sheet, {title!r}, is read; {there}")
-        warnings.warn(message, UserWarning, stacklevel=5)
+        there = "is 1" if others == 1 else f"are {others}"
+        warnings.warn(refused("first sheet", path=path, title=title, there=there).message, stacklevel=5)
     if not rows:
         raise FileFormatError(f"{path}: its first sheet, {title!r}, is empty")
     width = max(i for i, name in enumerate(rows[0], start=1) if name is not None)

@@ -14,13 +14,12 @@ from uuid import uuid4
 
 import duckdb
 
-from propcal.errors import Argument, InputError, PropcalError, quoted, refused, shown
+from propcal.errors import PropcalError, quoted, refused, shown
 
 T = TypeVar("T")
 UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 UNITS |= {"KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30, "TIB": 1 << 40}
 SMALLEST = 64 << 20  # DuckDB cannot start with less
-MEMORY = Argument("memory_limit")
 LARGEST = 1 << 60  # DuckDB accepts no more, and no machine has it
 
 
@@ -44,10 +43,10 @@ def memory_bytes(limit: str | int | None) -> int | None:
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", text)
     unit = found[2].upper() if found else ""
     if isinstance(limit, bool) or found is None or unit not in UNITS:
-        raise InputError(MEMORY + f" must be a size such as 4GB or 500MB; got {shown(limit)}")
+        raise refused("no size", got=shown(limit))
     size = float(found[1]) * UNITS[unit]
     if size < SMALLEST:
-        raise InputError(MEMORY + f" must be at least {SMALLEST >> 20} MiB; got {shown(limit)}")
+        raise refused("small memory", least=SMALLEST >> 20, got=shown(limit))
     return int(min(size, LARGEST))
 
 

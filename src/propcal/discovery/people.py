@@ -20,17 +20,10 @@ from propcal.core.atoms import person_key
 from propcal.core.categories import tells_outcome
 from propcal.core.grid import BoolArray, FloatArray, IntArray, to_grid
 from propcal.core.logistic import LogisticFit, expit, fit_logistic, log_odds, spline_columns
+from propcal.data import role_columns
 from propcal.data.file_source import are_paths, source_of
 from propcal.data.frames import Columns, attribute_columns, frame_columns, numbers
 from propcal.data.people_files import LENIENT, NUMBER
-from propcal.data.role_columns import (
-    Trouble,
-    check_lengths,
-    check_rows,
-    compact_outcomes,
-    outcome_numbers,
-    patient_codes,
-)
 from propcal.data.source import Table
 from propcal.discovery.binned_features import FeatureTable, bin_features
 from propcal.errors import Argument, Column, InputError, refused
@@ -318,23 +311,23 @@ def read_people(
     roles = {name: value for name, value in roles.items() if value is not None}
     names = {role: role for role in ROLES} | dict(called or {})
     own = {"score": numbers(roles["score"], names["score"])}
-    own["y"] = outcome_numbers(roles["y"], names["y"], positive)
+    own["y"] = role_columns.outcome_numbers(roles["y"], names["y"], positive)
     if "sample_weight" in roles:
         own["sample_weight"] = numbers(roles["sample_weight"], names["sample_weight"])
     sizes = {names[role]: len(column) for role, column in own.items()}
-    check_lengths(sizes | {f"feature {name!r}": n for name, n in rows.lengths.items()})
+    role_columns.check_lengths(sizes | {f"feature {name!r}": n for name, n in rows.lengths.items()})
     titles, weight = (names["score"], names["y"], names["sample_weight"]), own.get("sample_weight")
-    troubles = check_rows(own["score"], own["y"], weight, titles, drop_missing=drop_missing)
+    troubles = role_columns.check_rows(own["score"], own["y"], weight, titles, drop_missing=drop_missing)
     person = None
     if "cluster" in roles:
         ids = attribute_columns({"cluster": roles["cluster"]})["cluster"]
-        check_lengths({names["y"]: len(own["y"]), names["cluster"]: len(ids)})
-        person = patient_codes(ids, names["cluster"])[1].astype(np.int64)
+        role_columns.check_lengths({names["y"]: len(own["y"]), names["cluster"]: len(ids)})
+        person = role_columns.patient_codes(ids, names["cluster"])[1].astype(np.int64)
     if troubles is not None:
-        keep = troubles == Trouble.SOUND
+        keep = troubles == role_columns.Trouble.SOUND
         own, rows = {role: column[keep] for role, column in own.items()}, rows.kept(keep)
         person = None if person is None else np.unique(person[keep], return_inverse=True)[1]
-    score, outcome = own["score"], compact_outcomes(own["y"])
+    score, outcome = own["score"], role_columns.compact_outcomes(own["y"])
     _refuse_unsearchable(score, outcome, names)
     weight = own.get("sample_weight", np.ones(len(score)))
     survey = weight_kind == "survey" or (weight_kind == "auto" and bool(np.any(weight != np.rint(weight))))

@@ -20,18 +20,10 @@ from propcal.auditing.named_errors import errors_to_name
 from propcal.core.compiled import say_if_compiling
 from propcal.core.grid import FloatArray, IntArray
 from propcal.discovery import box_kernels as kernels
+from propcal.discovery import box_search
 from propcal.discovery.binned_features import Box, Condition, Feature, FeatureTable, digits
 from propcal.discovery.box_kernels import LEVEL, SLOPE
-from propcal.discovery.box_search import (
-    Candidate,
-    ChanceMaximum,
-    Data,
-    Search,
-    Space,
-    deepen,
-    scan,
-    simulate_searches,
-)
+from propcal.discovery.box_search import Candidate, ChanceMaximum, Data, Search, Space
 from propcal.discovery.finding_rows import Found
 from propcal.discovery.people import OWN_STREAM, People, correct_for
 
@@ -116,7 +108,7 @@ def search_rounds(
         return Outcome(whole_p, whole)
     rng = np.random.default_rng([OWN_STREAM, how.random_state])
     data = Data(Space(table), table.codes, people.sums(), smallest)
-    chance = simulate_searches(data, people, how, rng, lambda done: progress(0.8 * done))
+    chance = box_search.simulate_searches(data, people, how, rng, lambda done: progress(0.8 * done))
     rounds = _Rounds(people, data, Outcome(whole_p, whole, [], chance), how, rng)
     rounds.choose, rounds.progress = choose, progress
     return rounds.outcome()
@@ -194,9 +186,9 @@ class _Rounds(Boxes):
     def _candidates(self, depth: int) -> list[Candidate]:
         """The strongest boxes of this round."""
         if self.rows is None:
-            return deepen(self.data, scan(self.data), depth=depth)
+            return box_search.deepen(self.data, box_search.scan(self.data), depth=depth)
         self.sample.sums[:] = self.data.sums[self.rows]
-        sampled = deepen(self.sample, scan(self.data), depth=depth)
+        sampled = box_search.deepen(self.sample, box_search.scan(self.data), depth=depth)
         kept: list[Candidate] = []
         for kind, size in product((LEVEL, SLOPE), range(1, depth + 1)):
             boxes = [c.box for c in sampled if c.kind == kind and c.depth == size]

@@ -412,6 +412,29 @@ class ExplainedAlarms:
         return float(self.count[self.inside[one]].sum())
 
 
+def explained(
+    raised: Sequence[Alarm], atoms: Atoms, groups: Sequence[Group], stakes: FloatArray, names: Names
+) -> tuple[Alarm, ...]:
+    """The alarms of groups to name, then others with what explains them; `names` as for `_alarm`."""
+    labels, bins, reference = names
+    places = {group.name: place for place, group in enumerate(groups)}
+
+    def left_of(corrected: Atoms, name: str, inside: BoolArray) -> Left:
+        """The alarms of some people of a group with other scores, if no other group had any evidence."""
+        place = places[name]
+        own = PeriodCounts.of(corrected, [groups[place]], bins, inside[None])
+        alone = ep.evidence_over_time(own, [stakes[place]], reference)
+        alarms = alarms_of(own, alone, [labels[place]], bins, reference)
+        if reference:  # the O/E ratio may have been off all the time
+            return Left(alarms)
+        since = next(alarm.since for alarm in raised if alarm.group == name)
+        first = own.periods.index(since) if since else 0
+        counts = (float(part[first:].sum()) for part in (own.people, own.positives))
+        return Left(alarms, *ratio_since(own, 0, Onset(first, first, first)), *counts)
+
+    return ExplainedAlarms(raised, atoms, groups, bins, left_of).in_order()
+
+
 class _Errors:
     """A logistic model of the errors of groups, fitted to all of them together.
 

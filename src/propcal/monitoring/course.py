@@ -15,19 +15,16 @@ from propcal.auditing.pages import Printed
 from propcal.core.arguments import Axes, check_choice
 from propcal.core.atoms import Atoms
 from propcal.core.bins import Bins
-from propcal.core.grid import BoolArray, FloatArray
+from propcal.core.grid import FloatArray
 from propcal.core.groups import Group, group_labels
 from propcal.monitoring.alarms import (
     Alarm,
     CourseClaim,
-    ExplainedAlarms,
-    Left,
-    Onset,
     alarms_of,
     claims_of,
+    explained,
     printed_evidence,
     ratio_of,
-    ratio_since,
 )
 from propcal.monitoring.e_processes import ALARM, CourseEvidence, evidence_over_time, true_events
 from propcal.monitoring.watched_groups import PeriodCounts, WatchedGroup, stakes_of
@@ -224,25 +221,11 @@ def course_of(
     sums = PeriodCounts.of(atoms, groups, bins)
     labels = group_labels(groups, atoms.patterns, identity.labels, everyone=identity.everyone)
     found = evidence_over_time(sums, stakes, reference)
-    places = {group.name: place for place, group in enumerate(groups)}
-    raised = alarms_of(sums, found, labels, bins, reference)
-
-    def left_of(corrected: Atoms, name: str, inside: BoolArray) -> Left:
-        """The alarms of some people of a group with other scores, if no other group had any evidence."""
-        place = places[name]
-        own = PeriodCounts.of(corrected, [groups[place]], bins, inside[None])
-        alone = evidence_over_time(own, [stakes[place]], reference)
-        alarms = alarms_of(own, alone, [labels[place]], bins, reference)
-        if reference:  # the O/E ratio may have been off all the time
-            return Left(alarms)
-        since = next(alarm.since for alarm in raised if alarm.group == name)
-        first = own.periods.index(since) if since else 0
-        counts = (float(part[first:].sum()) for part in (own.people, own.positives))
-        return Left(alarms, *ratio_since(own, 0, Onset(first, first, first)), *counts)
 
     from propcal.documents.audit_sentences import alike_notes
 
-    alarms = ExplainedAlarms(raised, atoms, groups, bins, left_of).in_order() if raised else ()
+    raised = alarms_of(sums, found, labels, bins, reference)
+    alarms = explained(raised, atoms, groups, stakes, (labels, bins, reference)) if raised else ()
     periods, people = _periods(sums, labels), int(sums.people[:, 0].sum())
     alike = alike_notes(float(sums.positives[:, 0].sum()), people)
     more = {"reference": list(reference), "periods": list(sums.periods), "alarm": ALARM}

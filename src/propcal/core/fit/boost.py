@@ -10,8 +10,8 @@ import numpy as np
 
 from propcal.core.arguments import Parameters, check_choice, check_number
 from propcal.core.atoms import Atoms, LeftOutReport
-from propcal.core.bins import Bins, make_bins
-from propcal.core.categories import category_min_share, check_outcome_groups, outcome_alike
+from propcal.core.bins import Bins, category_min_share, make_bins
+from propcal.core.categories import check_outcome_groups, outcome_alike
 from propcal.core.compiled import say_if_compiling
 from propcal.core.correction.correction import Correction
 from propcal.core.correction.fit_summary import FitSummary

@@ -87,6 +87,5 @@ def _real_sums(atoms: Atoms) -> list[FloatArray]:
 
 def repeat_note(effect: float) -> str:
     """What a fit summary says about repeat visits."""
-    worth = f"{100 / effect:.0f}"
-    same = f"100 rows carry as much information as {worth} independent rows"
+    same = f"100 rows carry as much information as {100 / effect:.0f} independent rows"
     return f"repeat visits were taken into account: {same}"

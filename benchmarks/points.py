@@ -2,6 +2,7 @@
 
     python benchmarks/points.py real [--mcgrad] [--only adult,law] --sets 3
     python benchmarks/points.py perfect --sets 200         # perfect scores: how often are points given?
+    python benchmarks/points.py perfect --sets 1000 --curves    # how often is anything else changed?
     python benchmarks/points.py speed [--mcgrad]
 
 `real` has the sets of benchmarks/discover.py, which says where they come from, and one of scikit-learn. A
@@ -109,16 +110,16 @@ def run_perfect(args: argparse.Namespace) -> None:
         frame = features(rng, (1_000, 3_000, 10_000)[seed % 3])
         risk = expit(rng.normal((-1.0, -2.5)[seed % 2], 1, len(frame)))
         y = (rng.random(len(risk)) < risk).astype(int)
+        if args.curves:
+            changed += PMCBoost().fit(risk, y).n_updates_ > 0
+            continue
         model = PMCBoost(features=list(frame)).fit(risk, y, sensitive_features=frame)
         points += model.correction_.points is not None
         changed += model.n_updates_ > 0
         worst = max(worst, model.fit_summary_.gains.points_z)
-    row = {
-        "sets": args.sets,
-        "points given": points,
-        "changed": changed,
-        "largest gain in SE": round(worst, 2),
-    }
+    row = {"sets": args.sets, "changed": changed}
+    if not args.curves:
+        row |= {"points given": points, "largest gain in SE": round(worst, 2)}
     print(json.dumps(row), flush=True)
 
 
@@ -156,5 +157,6 @@ if __name__ == "__main__":
     parser.add_argument("--seed", type=int, default=1000)
     parser.add_argument("--mcgrad", action="store_true")
     parser.add_argument("--discover", action="store_true")
+    parser.add_argument("--curves", action="store_true", help="perfect: tests and curves alone, no points")
     chosen = parser.parse_args()
     {"real": run_real, "perfect": run_perfect, "speed": run_speed}[chosen.what](chosen)

@@ -12,12 +12,12 @@ from sklearn.linear_model import LogisticRegression
 from propcal.data.rows import checked_rows
 from propcal.metrics import CategoryRule
 from propcal.paper.authors_code import fit_frozen, neighbours_dc, single_and_full
-from propcal.paper.base_models import Features
+from propcal.paper.base_models import Features, Trained
 from propcal.paper.cohort_files import visits_of
 from propcal.paper.experiment import Experiment
-from propcal.paper.settings import ADMISSIONS, MC, PMC, SETUPS, Setting, Setup, setup_of
+from propcal.paper.settings import ADMISSIONS, MC, PMC, SETUPS, CohortColumns, Setting, Setup, setup_of
 from propcal.paper.trial_store import Store
-from propcal.paper.trials import split
+from propcal.paper.trials import Bench, Plan, split
 
 EVERYBODY = np.array([[True]])
 
@@ -70,6 +70,17 @@ def test_the_limit_counts_visits_to_categories():
     assert after.tolist() == pytest.approx([0.25] * 8)
 
 
+def test_a_fit_that_stops_within_a_sweep_has_not_converged():
+    """The second sweep visits bins 0 and 1, where nothing is wrong, but not bin 7, where the gap is 0.7."""
+    score, outcome = [0.15] * 20 + [0.95] * 4, [1] * 3 + [0] * 21
+    fit, after = fitted(score, outcome, eta=0.25, max_visits=12)
+    assert (fit.n_updates, fit.n_sweeps, fit.converged) == (1, 2, False)
+    assert after[-1] == pytest.approx(0.75 * 0.95)
+    assert fitted([0.15] * 20, [1] * 3 + [0] * 17, max_visits=10)[
+        0
+    ].converged  # the limit, after a whole sweep
+
+
 def test_steps_of_a_quarter_and_the_cutoff_of_pmcboost():
     """A rate of 0.5 at a score of 0.42 has a gap of 0.08: within MC's cutoff of 0.1, beyond PMC's of 0.05."""
     score, outcome = [0.42] * 4, [1, 1, 0, 0]
@@ -92,6 +103,21 @@ def test_dc_compares_each_full_intersection_with_the_next():
     assert neighbours_dc(table, 0.01, depth=1) == pytest.approx(math.log(2))
     assert neighbours_dc(table, 0.3, depth=1) == pytest.approx(math.log(0.4 / 0.3))
     assert math.isnan(neighbours_dc(table, 0.1, depth=2))  # there is no intersection of two
+
+
+@pytest.mark.parametrize(("setup", "ratio"), [("held-out", 8), ("authors-code", 4)])
+def test_a_trial_of_the_public_code_has_the_losses_of_the_public_code(setup, ratio):
+    """Rates 0.1, 0.4, 0.2 and 0.8 of four groups in one bin: all pairs give ln 8, neighbours ln 4."""
+    sexes, rates = pd.DataFrame(list(product("ab", "fm")), columns=["site", "sex"]), (0.1, 0.4, 0.2, 0.8)
+    people = sexes.loc[np.repeat(range(4), 100)].reset_index(drop=True)
+    people["admitted"] = np.concatenate([np.arange(100) < 100 * rate for rate in rates]).astype(int)
+    columns = CohortColumns("admitted", (("site", "sex"),))
+    scores, model = [np.full(400, 0.25)] * 2, Trained(lambda rows: scores[0], 0.0, True)
+    bench = Bench(model, Plan(columns, setup_of(setup)), [people, people], scores, ("site", "sex"))
+    trial, _ = bench.trial(Setting("base model", ("site", "sex")))
+    assert trial["dc_loss"] == pytest.approx(math.log(ratio))
+    assert trial["mc_loss"] == pytest.approx(0.8 - 0.25)
+    assert trial["pmc_loss"] == pytest.approx((0.25 - 0.1) / 0.1)
 
 
 def test_groups_are_single_attributes_and_the_intersection_of_all(tmp_path):

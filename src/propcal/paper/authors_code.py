@@ -46,7 +46,7 @@ class FrozenFit:
         `inside` says which groups of the fit contain which patterns; these may be new ones.
         """
         for shift in self.shifts:
-            score = _moved(score, code, _by_pattern(inside, shift))
+            score = _moved(score, code, inside, shift)
         return score
 
 
@@ -87,42 +87,25 @@ def fit_frozen(
         visits_left -= len(inside) * n_bins
         n_updates += changed
         shifts.append(shift)
-        score = _moved(score, code, _by_pattern(inside, shift))
-    return FrozenFit(shifts, n_updates, not changed)
+        score = _moved(score, code, inside, shift)
+    return FrozenFit(shifts, n_updates, not changed and visits_left >= 0)  # after a whole sweep
 
 
-def _by_pattern(inside: BoolArray, shift: FloatArray) -> FloatArray:
-    """The shifts of (pattern, bin) from those of (group, bin)."""
-    return np.asarray(inside.T.astype(np.float64) @ shift)
+def _moved(score: FloatArray, code: Any, inside: BoolArray, shift: FloatArray) -> FloatArray:
+    """Each score with the shifts of the groups that contain its pattern, clipped."""
+    by_pattern = inside.T.astype(np.float64) @ shift
+    return np.clip(score + by_pattern[code, _bins(score, shift.shape[1])], 0.0, 1.0)
 
 
-@compiled
-def _bin(score: float, n_bins: int) -> int:
-    """The bin of a score: half-open, the last one closed."""
-    return min(int(score * n_bins), n_bins - 1)
+def _bins(score: FloatArray, n_bins: int) -> Any:
+    """The bins of scores: half-open, the last one closed."""
+    return np.minimum((score * n_bins).astype(np.int64), n_bins - 1)
 
 
-@compiled
-def _moved(score: Any, code: Any, by_pattern: Any) -> Any:
-    """Each score with the shift of its pattern and bin, clipped."""
-    moved = np.empty_like(score)
-    for i in range(len(score)):
-        shift = by_pattern[code[i], _bin(score[i], by_pattern.shape[1])]
-        moved[i] = min(max(score[i] + shift, 0.0), 1.0)
-    return moved
-
-
-@compiled
-def _sums(score: Any, outcome: Any, code: Any, n_patterns: int, n_bins: int) -> tuple[Any, Any, Any]:
+def _sums(score: FloatArray, outcome: Any, code: Any, n_patterns: int, n_bins: int) -> list[FloatArray]:
     """People, outcomes and scores of every (pattern, bin)."""
-    shape = (n_patterns, n_bins)
-    people, positives, total = np.zeros(shape), np.zeros(shape), np.zeros(shape)
-    for i in range(len(score)):
-        j = _bin(score[i], n_bins)
-        people[code[i], j] += 1
-        positives[code[i], j] += outcome[i]
-        total[code[i], j] += score[i]
-    return people, positives, total
+    place, n = code * n_bins + _bins(score, n_bins), n_patterns * n_bins
+    return [np.bincount(place, of, n).reshape(-1, n_bins).astype(float) for of in (None, outcome, score)]
 
 
 @compiled

@@ -116,12 +116,12 @@ def like_the_paper(seed, model, setting, *, factors=AS_PUBLISHED, opposite=False
     if setting.method == OURS:
         return {m: v * (1 if m == "auroc" else 0.5) for m, v in base.items()} | {"n_updates": 30}
     place = ALPHAS.index(setting.alpha)
-    printed = PUBLISHED["table_5"]
+    printed = {(m, alpha): {MC: row[::2], PMC: row[1::2]} for m, alpha, *row in PUBLISHED["table_5"]}
     method = MC if setting.method == MC_FOR_PMC else setting.method
     told = MC if (setting.method == MC_FOR_PMC) != opposite else PMC
     updates, seconds = UPDATES[method][place], float(UPDATES[method][place])
     if setting.alpha in (0.001, 0.01) and setting.method != MC:
-        updates, seconds = printed["LR" if model == "LR" else "RF"][f"{setting.alpha:g}"][told]
+        updates, seconds = printed["LR" if model == "LR" else "RF", setting.alpha][told]
     found = {m: v * factors.get((method, m, model), factors.get((method, m)))[place] for m, v in base.items()}
     train = setting.alpha * (1.1 if opposite else 0.9)
     beyond = 0.05 if (setting.alpha == 0.001) != opposite else 0.01

@@ -94,7 +94,7 @@ def fit_frozen(
 def _moved(score: FloatArray, code: Any, inside: BoolArray, shift: FloatArray) -> FloatArray:
     """Each score with the shifts of the groups that contain its pattern, clipped."""
     by_pattern = inside.T.astype(np.float64) @ shift
-    return np.clip(score + by_pattern[code, _bins(score, shift.shape[1])], 0.0, 1.0)
+    return np.asarray(np.clip(score + by_pattern[code, _bins(score, shift.shape[1])], 0.0, 1.0))
 
 
 def _bins(score: FloatArray, n_bins: int) -> Any:

@@ -20,7 +20,7 @@ from propcal.paper.settings import BASE, MC, MODEL_NAMES, N_BINS, OURS, PMC
 from propcal.paper.tables import Table, table_of
 from propcal.paper.trial_arrays import subgroup
 from propcal.paper.trial_store import KEYS, Evidence
-from propcal.render.figure import SMALL, TEXT, labels, short, tidy
+from propcal.render.figure import SMALL, TEXT, labels, short
 
 # Algorithm 1 with the paper's middle settings; alpha varies. Our method has its defaults.
 SETTING = {"gamma": 0.05, "rho": 0.1}
@@ -162,12 +162,12 @@ def benefit_tables(stores: Mapping[str, Evidence]) -> list[Table]:
 
 def _tally(found: pd.DataFrame, unit: str) -> pd.DataFrame:
     """A row for each method and alpha: in how many comparisons it helps, does nothing clear, and harms."""
-    rows = []
-    for name, part in found.groupby("name", sort=False):
-        smallest = part["smallest"].min()
-        cell = "chosen by tests" if pd.isna(smallest) else f"{smallest:,.0f}"
-        rows.append((name, cell, *(_counted(part.loc[part["measure"] == m, "verdict"]) for m in COLUMNS)))
-    return pd.DataFrame(rows, columns=["method", f"smallest cell in the fitting data, {unit}", *COLUMNS])
+    each = found.groupby("name", sort=False)
+    smallest = each["smallest"].min().map("{:,.0f}".format).replace("nan", "chosen by tests")
+    counted = found.groupby(["name", "measure"])["verdict"].agg(_counted).unstack("measure")
+    first = pd.DataFrame({f"smallest cell in the fitting data, {unit}": smallest})
+    counted = counted.reindex(columns=[*COLUMNS]).fillna("–")
+    return first.join(counted).rename_axis("method").reset_index()
 
 
 def _counted(verdicts: pd.Series) -> str:
@@ -314,18 +314,17 @@ def _points(panels: Panels, wanted: Sequence[str], words: list[str], middle: flo
     frames = [frame for row in panels.values() for frame in row.values()]
     there = {name for frame in frames for name in frame["name"]}
     shown = {name: {"ms": 4, **_LOOKS[name]} for name in wanted if name in there}
-    figure = parts.new_figure(PAGE, 1.3 + len(panels) * (0.5 + 0.135 * len(words) * (len(shown) + parts.GAP)))
+    height = 1.3 + len(panels) * (0.5 + 0.135 * len(words) * (len(shown) + parts.GAP))
     sharex = "col" if middle == 0 else "all"  # changes of different errors are not comparable, ratios are
-    grid = figure.subplots(len(panels), len(frames) // len(panels), sharex=sharex, sharey=True, squeeze=False)
+    shape = (len(panels), len(frames) // len(panels))
+    figure, grid = parts.panels(PAGE, height, *shape, sharex=sharex, sharey=True)
     for axes, (label, row) in zip(grid, panels.items()):
         for ax, (title, frame) in zip(axes, row.items()):
-            block = parts.point_rows(ax, frame, shown, len(words))
+            middles = parts.point_rows(ax, frame, shown, len(words))
             ax.axvline(middle, color="0.3", lw=0.9)
             ax.tick_params(labelbottom=True)
-            tidy(ax, xlabel=xlabel if label == [*panels][-1] else "")
-            ax.set_title(title, fontsize=TEXT)
+            parts.labelled(ax, title, xlabel if label == [*panels][-1] else "")
         axes[0].set_ylabel(short(label), fontsize=TEXT, fontweight="bold")
-        middles = [block * i + (len(shown) - 1) / 2 for i in range(len(words))]
         axes[0].set_yticks(middles, words, fontsize=SMALL)
     parts.legend_above(figure, [parts.entry(name, **{"lw": 0, **look}) for name, look in shown.items()])
     return figure

@@ -14,24 +14,17 @@ import numpy as np
 from propcal.errors import refused
 from propcal.extras import how_to_install
 from propcal.files.transaction import whole_file
-from propcal.paper.settings import BASE, MC, MC_FOR_PMC, OURS, PMC, toml_file
-from propcal.render.figure import COLORS, LETTER, SMALL, literal, require_matplotlib
+from propcal.paper.settings import toml_file
+from propcal.render.figure import LETTER, SMALL, TEXT, literal, require_matplotlib, tidy
 
 if TYPE_CHECKING:
     import pandas as pd
 
 COLUMN, PAGE = 3.4, 7.0  # widths in inches: one column of a journal page, or the whole page
 DPI = 200
-PMC_COLOR, MC_COLOR, OURS_COLOR, DC_COLOR = COLORS[:4]
-# Methods differ in both colour and marker.
-LOOKS: dict[str, dict[str, Any]] = {
-    BASE: {"color": "0.4", "marker": "o"},
-    MC: {"color": MC_COLOR, "marker": "s"},
-    MC_FOR_PMC: {"color": MC_COLOR, "marker": "s"},
-    PMC: {"color": PMC_COLOR, "marker": "^"},
-    OURS: {"color": OURS_COLOR, "marker": "D"},
-}
-NAMES = {OURS: "propcal (ours)", MC_FOR_PMC: "MCBoost at α·ρ"}  # in a legend
+DRAWN_AS = toml_file("looks.toml")
+LOOKS: dict[str, dict[str, Any]] = DRAWN_AS["methods"]
+NAMES: dict[str, str] = DRAWN_AS["names"]  # in a legend
 # Letters stay letters in vector files, and the same figure gives the same file.
 _VECTORS: Any = {"svg.fonttype": "none", "pdf.fonttype": 42, "svg.hashsalt": "propcal"}
 
@@ -59,6 +52,18 @@ def new_figure(width: float, height: float) -> Any:
         what = "the paper's figures need matplotlib"
         raise refused("paper needs", what=what, how=how_to_install("paper")) from None
     return figure(figsize=(width, height), layout="constrained")
+
+
+def panels(width: float, height: float, rows: int = 1, columns: int = 1, **how: Any) -> tuple[Any, Any]:
+    """A new figure and its rows of panels."""
+    figure = new_figure(width, height)
+    return figure, figure.subplots(rows, columns, squeeze=False, **how)
+
+
+def labelled(ax: Any, title: str, xlabel: str, ylabel: str = "") -> None:
+    """The title and labels of a panel."""
+    ax.set_title(title, fontsize=TEXT)
+    tidy(ax, xlabel=xlabel, ylabel=ylabel)
 
 
 def save(content: Any, path: str | PathLike[str]) -> None:
@@ -91,8 +96,7 @@ def handles(methods: tuple[str, ...], **look: Any) -> list[Any]:
 
 def legend_above(figure: Any, entries: list[Any]) -> None:
     """A legend in one line above the panels."""
-    space = {"handletextpad": 0.4, "columnspacing": 1.5, "ncols": len(entries)}
-    figure.legend(handles=entries, loc="outside upper center", fontsize=SMALL, frameon=False, **space)
+    figure.legend(handles=entries, fontsize=SMALL, ncols=len(entries), **DRAWN_AS["parts"]["legend_above"])
 
 
 def note_below(figure: Any, text: str) -> None:
@@ -148,10 +152,10 @@ def light_grid(ax: Any, axis: Any) -> None:
 GAP = 0.8  # between two blocks of rows
 
 
-def point_rows(ax: Any, points: pd.DataFrame, shown: Mapping[str, Any], n_places: int) -> float:
+def point_rows(ax: Any, points: pd.DataFrame, shown: Mapping[str, Any], n_places: int) -> list[float]:
     """Points with intervals: a block of rows for each `place`, a row in it for each `name` that is shown.
 
-    `shown` has the look of each name. Returns the height of a block.
+    `shown` has the look of each name. Returns the middle of each block.
     """
     names, block = list(shown), len(shown) + GAP
     for point in points[points["name"].isin(names)].to_dict("records"):
@@ -163,4 +167,4 @@ def point_rows(ax: Any, points: pd.DataFrame, shown: Mapping[str, Any], n_places
     ax.tick_params(axis="y", length=0)
     ax.set_ylim(block * n_places - GAP - 0.2, -0.8)
     light_grid(ax, "x")
-    return block
+    return [block * i + (len(names) - 1) / 2 for i in range(n_places)]

@@ -8,7 +8,7 @@ import pandas as pd
 
 from propcal.numbers import IN_TEXT, capital
 from propcal.paper import figure_parts as parts
-from propcal.paper.figure_parts import LOOKS, PAGE, PaperFigure, handles, reach
+from propcal.paper.figure_parts import DRAWN_AS, LOOKS, PAGE, PaperFigure, handles, labelled, reach
 from propcal.paper.results import LEGEND, cells, convergence, method_medians, over_alpha, tests, too_few
 from propcal.paper.settings import BASE, MC, MC_FOR_PMC, OURS, PMC
 from propcal.paper.trial_arrays import CURVE_METHODS, MIN_PEOPLE, CurveCounts, subgroup
@@ -30,23 +30,20 @@ def draw_comparison(evidence: Evidence) -> PaperFigure:
     found, tested, models = method_medians(evidence.trials), tests(evidence.trials), evidence.models
     shown = {method: LOOKS[method] for method in evidence.methods}
     points = found.assign(name=found["method"], value=found["median"], place=found["model"].map(models.index))
-    figure = parts.new_figure(PAGE, 1.5 + 0.85 * len(models))
-    panels = figure.subplots(1, len(METRICS), sharey=True)
+    figure, [panels] = parts.panels(PAGE, 1.5 + 0.85 * len(models), 1, len(METRICS), sharey=True)
     for ax, metric in zip(panels, METRICS):
-        block = parts.point_rows(ax, points[points["metric"] == metric], shown, len(models))
-        columns = ["model", "trials_mark", "mark", "method_a", "method_b"]
-        pairs = tested.loc[tested["metric"] == metric, columns]
-        for model, of_trials, of_seeds, *both in pairs.itertuples(index=False, name=None):
-            if (column := BRACKETS.get(tuple(both))) is not None:
-                rows = [block * models.index(model) + [*shown].index(method) for method in both]
-                _bracket(
-                    ax, rows, 1.04 + 0.15 * column, of_trials, "0.25" if of_trials == of_seeds else "0.65"
-                )
+        middles = parts.point_rows(ax, points[points["metric"] == metric], shown, len(models))
+        for pair in tested[tested["metric"] == metric].to_dict("records"):
+            both = pair["method_a"], pair["method_b"]
+            if (column := BRACKETS.get(both)) is not None:
+                first = middles[models.index(pair["model"])] - (len(shown) - 1) / 2
+                rows = [first + [*shown].index(method) for method in both]
+                color = "0.25" if pair["trials_mark"] == pair["mark"] else "0.65"
+                _bracket(ax, rows, 1.04 + 0.15 * column, pair["trials_mark"], color)
         ax.locator_params(axis="x", nbins=4)
         ax.margins(x=0.08)
         better = "higher is better" if metric in HIGHER_IS_BETTER else "lower is better"
         tidy(ax, xlabel=f"{METRICS[metric]}\n({better})")
-    middles = [block * i + (len(shown) - 1) / 2 for i in range(len(models))]
     panels[0].set_yticks(middles, models, fontsize=TEXT)
     data = {"comparison": found, "comparison_tests": tested}
     known = {"legend": LEGEND, "too_few": too_few(tested)}
@@ -57,8 +54,8 @@ def _bracket(ax: Any, rows: list[float], x: float, mark: str, color: str) -> Non
     """A bracket beside the panel from one row to another, with its mark."""
     ends, place = [rows[0] + 0.12, rows[1] - 0.12], ax.get_yaxis_transform()
     ax.plot([x, x], ends, transform=place, color="0.5", lw=0.8, clip_on=False)
-    style = {"rotation": 90, "ha": "left", "va": "center", "fontsize": SMALL, "color": color}
-    ax.text(x + 0.015, sum(ends) / 2, mark, transform=place, clip_on=False, **style)
+    style = {"fontsize": SMALL, "color": color, "clip_on": False, **DRAWN_AS["parts"]["bracket"]}
+    ax.text(x + 0.015, sum(ends) / 2, mark, transform=place, **style)
 
 
 def draw_curves(evidence: Evidence, model: str = "RF") -> PaperFigure | None:
@@ -68,8 +65,7 @@ def draw_curves(evidence: Evidence, model: str = "RF") -> PaperFigure | None:
         return None
     errors = found.errors.set_index("group")
     methods = tuple(m for m in CURVE_METHODS if m in errors)
-    figure = parts.new_figure(PAGE, 3.5)
-    panels = figure.subplots(1, len(errors), sharex=True, sharey=True, squeeze=False)[0]
+    figure, [panels] = parts.panels(PAGE, 3.5, 1, len(errors), sharex=True, sharey=True)
     titles = labels([subgroup(group, found.attributes) for group in errors.index], 30, 3)
     for ax, group, title in zip(panels, errors.index, titles):
         ax.plot([0, 1], [0, 1], color="0.75", lw=0.8, zorder=0)
@@ -79,13 +75,11 @@ def draw_curves(evidence: Evidence, model: str = "RF") -> PaperFigure | None:
             look = {"lw": 1.2, "ms": 4, "clip_on": False, "in_layout": False}  # points at 0 or 1 are whole
             if len(curve):  # there may be no bin with enough people
                 ax.plot(curve["mean_score"], curve["outcome_rate"], **look, **LOOKS[method])
-        ax.set(xlim=(0, 1), ylim=(0, 1))
-        ax.set_box_aspect(1)
-        ax.set_title(title, fontsize=TEXT)
+        ax.set(xlim=(0, 1), ylim=(0, 1), box_aspect=1)
         off = [f"{parts.NAMES.get(m, m)}: {IN_TEXT.percent(errors.at[group, m])}" for m in methods]
         words = "\n".join(["off by", *off])
         ax.text(0.03, 0.97, words, transform=ax.transAxes, va="top", fontsize=SMALL)
-        tidy(ax, xlabel="mean score", ylabel="outcome rate" if ax is panels[0] else "")
+        labelled(ax, title, "mean score", "outcome rate" if ax is panels[0] else "")
     seeds = "1 seed" if found.n_seeds == 1 else f"{found.n_seeds} seeds combined"
     known = {"model": model, "seeds": seeds, "setting": found.setting, "fewest": MIN_PEOPLE}
     data = {"calibration_curves": found.points, "calibration_curves_groups": found.errors}
@@ -98,14 +92,12 @@ def draw_convergence(evidence: Evidence) -> PaperFigure | None:
     if found.empty:
         return None
     models = [model for model in evidence.models if model in {*found["model"]}]
-    figure = parts.new_figure(PAGE, 2.8)
-    panels = figure.subplots(1, len(models), sharey=True, squeeze=False)[0]
+    figure, [panels] = parts.panels(PAGE, 2.8, 1, len(models), sharey=True)
     order = sorted({*zip(found["alpha"], found["rho"])})
     for ax, model in zip(panels, models):
         _convergence_panel(ax, found[found["model"] == model], order)
         parts.count_axis(ax, found["updates"])
-        ax.set_title(model, fontsize=TEXT)
-        tidy(ax, xlabel="target PMC (α) and ρ", ylabel="updates" if ax is panels[0] else "")
+        labelled(ax, model, "target PMC (α) and ρ", "updates" if ax is panels[0] else "")
     return finished("convergence", figure, handles(EQUIVALENT), {"convergence": found}, evidence)
 
 
@@ -115,11 +107,11 @@ def _convergence_panel(ax: Any, found: pd.DataFrame, order: list[tuple[float, fl
         rows = found[found["method"] == method]
         x = [order.index(key) + shift for key in zip(rows["alpha"], rows["rho"])]
         ax.errorbar(x, rows["updates"], yerr=reach(rows, "updates"), ls="", lw=1.2, ms=4.5, **LOOKS[method])
-    where = {"xytext": (6, 0), "textcoords": "offset points", "va": "center", "fontsize": SMALL}
     key: Any
     for key, row in found.pivot(index=["alpha", "rho"], columns="method", values="updates").iterrows():
         if row[PMC] > 0:
-            ax.annotate(f"{row[MC_FOR_PMC] / row[PMC]:.1f}x", (order.index(key), max(row)), **where)
+            place, where = (order.index(key), max(row)), DRAWN_AS["parts"]["ratio"]
+            ax.annotate(f"{row[MC_FOR_PMC] / row[PMC]:.1f}x", place, fontsize=SMALL, **where)
     ax.set_xticks(range(len(order)), [f"{alpha:g}\nρ {rho:g}" for alpha, rho in order])
     ax.set_xlim(-0.5, len(order) - 0.5)
     ax.margins(y=0.12)
@@ -132,22 +124,19 @@ def draw_over_alpha(evidence: Evidence, column: str) -> PaperFigure | None:
     if found["alpha"].isna().all():
         return None
     if column == UPDATES:
-        keys = ["model", "groups", "method", "alpha"]
-        losses = over_alpha(evidence.trials, "pmc_loss")[[*keys, "pmc_loss"]]
-        losses = losses.rename(columns={"pmc_loss": "median_pmc_loss"})
-        found = found[found["method"] != BASE].merge(losses, on=keys, how="left")
+        losses = over_alpha(evidence.trials, "pmc_loss")["pmc_loss"]  # of the same rows
+        found = found.assign(median_pmc_loss=losses)[found["method"] != BASE]
     groupings = [name for name in evidence.grouping_names if name in {*found["groups"]}]
     models = evidence.models
-    figure = parts.new_figure(PAGE, 1.2 + 1.6 * len(models))
-    panels = figure.subplots(len(models), len(groupings), sharex=True, sharey="row", squeeze=False)
+    shape, height = (len(models), len(groupings)), 1.2 + 1.6 * len(models)
+    figure, panels = parts.panels(PAGE, height, *shape, sharex=True, sharey="row")
     for row, model in zip(panels, models):
         for ax, groups in zip(row, groupings):
             chosen = (found["model"] == model) & (found["groups"] == groups)
             _alpha_panel(ax, found[chosen], column, found[column])
             label = f"{model}: {LABELS[column]}" if ax is row[0] else ""
-            tidy(ax, xlabel="α" if model == models[-1] else "", ylabel=label)
-            if model == models[0]:
-                ax.set_title(short(groups.replace(" x ", " × ")), fontsize=TEXT)
+            title = short(groups.replace(" x ", " × ")) if model == models[0] else ""
+            labelled(ax, title, "α" if model == models[-1] else "", label)
     entries = handles(() if column == UPDATES else (BASE,), marker="", lw=1.2) + handles((MC, PMC), lw=1.2)
     entries += handles((OURS,), marker="", lw=1.2, ls="--") if OURS in evidence.methods else []
     name, more = f"{column.removeprefix('n_')}_over_alpha", RINGED if column == UPDATES else ""
@@ -185,16 +174,11 @@ def _annotate(ax: Any, rows: pd.DataFrame, method: str) -> None:
 
     halo = [withStroke(linewidth=2.5, foreground="white")]  # keep numbers legible where lines cross them
     color = LOOKS[method]["color"]
-    # above right or below left of the point, because lines fall
-    offset, ha, va = ((4, 3), "left", "bottom") if method == PMC else ((-4, -3), "right", "top")
-    where = {"xytext": offset, "textcoords": "offset points", "ha": ha, "va": va, "zorder": 4}
+    look = {"fontsize": SMALL, "color": color, "path_effects": halo, **DRAWN_AS["parts"][method]}
     for _, row in rows.iterrows():
-        look = {"fontsize": SMALL, "color": color, "path_effects": halo}
-        ax.annotate(f"{row['median_pmc_loss']:.2f}", (row["x"], row[UPDATES]), **look, **where)
-    lowest = rows[rows["median_pmc_loss"] == rows["median_pmc_loss"].min()]
-    if len(lowest):
-        ring = {"marker": "o", "ms": 10, "mfc": "none", "mec": color, "mew": 1.2, "ls": ""}
-        ax.plot(lowest["x"].iloc[-1:], lowest[UPDATES].iloc[-1:], **ring)
+        ax.annotate(f"{row['median_pmc_loss']:.2f}", (row["x"], row[UPDATES]), **look)
+    lowest = rows[rows["median_pmc_loss"] == rows["median_pmc_loss"].min()].iloc[-1:]
+    ax.plot(lowest["x"], lowest[UPDATES], mec=color, **DRAWN_AS["parts"]["ring"])
 
 
 def draw_cells(evidence: Evidence) -> PaperFigure:
@@ -202,9 +186,9 @@ def draw_cells(evidence: Evidence) -> PaperFigure:
     found, model = cells(evidence), "RF" if "RF" in evidence.models else evidence.models[0]
     rows, base = found[found["model"] == model], found[found["method"] == BASE].set_index("model")["median"]
     methods = [m for m in (MC, PMC, OURS) if m in {*rows["method"]}]
-    figure = parts.new_figure(PAGE, 0.9 + 1.75 * len(methods))
     measures = parts.words_of("cells")["measures"]
-    panels = figure.subplots(len(methods), len(measures), sharex=True, sharey="col", squeeze=False)
+    shape, height = (len(methods), len(measures)), 0.9 + 1.75 * len(methods)
+    figure, panels = parts.panels(PAGE, height, *shape, sharex=True, sharey="col")
     sizes = [float("nan"), *sorted(rows["min_share"].dropna().unique())]
     names = ["smallest cell as printed", *(f"{100 * size:g} %" for size in sizes[1:])]
     looks = [{"color": c, "ls": ls, "marker": "o", "ms": 3} for c, ls in zip(COLORS, STYLES)]

@@ -153,14 +153,14 @@ def mimic_cohort(
         columns[name], note = _loaded(engine, name, path)
         repeated += note
     say("Joining...")
+    engine.execute(SQL["number"])
     engine.register("words", pa.table({"word": list(GROUP_OF), "race": list(GROUP_OF.values())}))
     final = SQL["final"][rule]
     engine.execute(SQL["joined"].format(race=SQL["race"][rule], told_by=SQL["told_by"][rule]))
     engine.execute(SQL["counted"].format(kept=SQL["kept"][rule]))
     n_stays, *counts = _row(engine, SQL["steps"][rule])
     dropped = dict(zip(DATA["dropped"], counts))
-    measured = ", ".join(f"{_in_range(column)} AS {column}" for column in RANGES)
-    table = engine.sql(SQL["visits"].format(measured=measured, final=final)).to_arrow_table()
+    table = engine.sql(SQL["visits"].format(measured=_measured("in_range"), final=final)).to_arrow_table()
     if not len(table):
         said = ", ".join(f"{count:,} {why}" for why, count in dropped.items() if count)
         raise refused("paper no visits", n=n_stays, said=said)
@@ -209,17 +209,12 @@ def _files_below(folder: Path) -> list[Path]:
 
 def _loaded(engine: Any, name: str, path: Path) -> tuple[list[str], list[str]]:
     """Read a table into the engine, with IDs and times converted, each key once; its columns, and a note."""
-    text = _read(name, path)
+    text, there = _read(name, path)
     engine.register("read", text)
     _check_values(engine, name, path, len(text))
     casts, key = TABLES[name]["casts"], TABLES[name]["key"]
-    columns = [c for c in text.column_names if c not in ("ethnicity", "line")]
-    chosen = [f"TRY_CAST(trim({c}) AS {casts[c]}) AS {c}" if c in casts else c for c in columns]
-    if "ethnicity" in text.column_names:
-        chosen.append("ethnicity AS race")
-    if name == "edstays":  # race and gender in every version
-        chosen += [f"CAST(NULL AS VARCHAR) AS {c}" for c in ("gender", "race") if c not in columns]
-    query = f"SELECT {', '.join(chosen)}, line FROM read"
+    chosen = [f"TRY_CAST(trim({c}) AS {casts[c]}) AS {c}" if c in casts else c for c in text.column_names]
+    query = f"SELECT {', '.join(chosen)} FROM read"
     # only the first row of each stay, admission or person, as in the paper's code
     first = f"QUALIFY row_number() OVER (PARTITION BY {key} ORDER BY line) = 1"
     target = "stays" if name == "edstays" else name
@@ -228,27 +223,32 @@ def _loaded(engine: Any, name: str, path: Path) -> tuple[list[str], list[str]]:
     engine.unregister("read")
     n = len(text) - n_kept
     repeat = f"{plural(n, 'row')} of {name} {'repeats' if n == 1 else 'repeat'} a {key}"
-    return text.column_names, [f"{repeat}; only the first row of each was used."] if n else []
+    return there, [f"{repeat}; only the first row of each was used."] if n else []
 
 
-def _read(name: str, path: Path) -> Any:
-    """The columns of a table as text, with its lines; truncated, empty or unrelated files are refused."""
+def _read(name: str, path: Path) -> tuple[Any, list[str]]:
+    """The columns of a table as text, the same in every version, with its lines; and those of the file.
+
+    Truncated, empty or unrelated files are refused.
+    """
     from propcal.data.file_source import open_file
     from propcal.data.people_files import TEXT, TextFiles
 
     file, home = open_file(path), TABLES[name]["home"]
     if not isinstance(file, TextFiles):
         raise FileFormatError(f"{path} is not a CSV file; it must be the file from {home}")
-    wanted = list(TABLES[name]["columns"])
-    if name == "admissions":
-        wanted.append("ethnicity" if "ethnicity" in file.names and "race" not in file.names else "race")
-    elif name == "edstays":
-        wanted += [c for c in ("gender", "race") if c in file.names]
+    old, there = "ethnicity" in file.names and "race" not in file.names, {*file.names}
+    later = {"admissions": ["ethnicity" if old else "race"], "edstays": sorted({"gender", "race"} & there)}
+    wanted = [*TABLES[name]["columns"], *later.get(name, [])]
     if lacking := [column for column in wanted if column not in file.names]:
         columns = f"{noun(len(lacking), 'column')} {', '.join(map(repr, lacking))}"
         raise refused("paper mimic columns", path=path, columns=columns, name=name, home=home)
     text = file.read(wanted, dict.fromkeys(wanted, TEXT))
-    return text.append_column("line", pa.array(np.arange(len(text))))
+    text = text.rename_columns(["race" if column == "ethnicity" else column for column in wanted])
+    for column in {"edstays": ("gender", "race")}.get(name, ()):
+        if column not in wanted:
+            text = text.append_column(column, pa.nulls(len(text), pa.string()))
+    return text.append_column("line", pa.array(np.arange(len(text)))), wanted
 
 
 def _check_values(engine: Any, name: str, path: Path, n_rows: int) -> None:
@@ -262,28 +262,18 @@ def _check_values(engine: Any, name: str, path: Path, n_rows: int) -> None:
             raise refused("paper mimic values", path=path, column=column, **known)
 
 
-def _number(column: str) -> str:
-    """A text column as a number; anything that is not a number is missing."""
-    return f"TRY_CAST(trim({column}) AS DOUBLE)"
-
-
-def _in_range(column: str) -> str:
-    """A text column as a number within its range; anything else is missing."""
-    low, high = RANGES[column]
-    return f"CASE WHEN {_number(column)} BETWEEN {low} AND {high} THEN {_number(column)} END"
+def _measured(what: str) -> str:
+    """The same SQL for each measured column."""
+    return ", ".join(SQL[what].format(c=c, low=low, high=high) for c, (low, high) in RANGES.items())
 
 
 def _made_missing(engine: Any, final: str) -> pd.DataFrame:
     """How many values of each measured column are missing, not numbers, or out of range."""
     import pandas as pd
 
-    rows = {}
-    for column in RANGES:
-        number, ranged = _number(column), _in_range(column)
-        known = ", ".join(f"count({what})" for what in ("*", column, number, ranged))
-        rows[column] = (-np.diff(_row(engine, f"SELECT {known} FROM counted WHERE {final}"))).tolist()
+    counts = _row(engine, f"SELECT {_measured('lost')} FROM counted WHERE {final}")
     names = ["missing", "no_number", "out_of_range"]
-    return pd.DataFrame.from_dict(rows, orient="index", columns=names).rename_axis("column")
+    return pd.DataFrame(np.reshape(counts, (-1, 3)), [*RANGES], names).rename_axis("column")
 
 
 def _few_triaged(engine: Any) -> list[str]:

@@ -80,12 +80,19 @@ class Case:
 
     def change(self, method: str, model: str, metric: str) -> float:
         """The median percent change from the base model (Table 4)."""
-        key = method, model, metric
+
+        def found() -> float:
+            return float(median(self.cube.of_method(f"{metric}_change", method, model)))
+
+        why = f"there is no {METRICS[metric]} of {method} with {model} and its base model"
+        return float(self._once((method, model, metric), found, why))
+
+    def _once(self, key: Any, found: Callable[[], Any], why: str) -> Any:
+        """Medians, computed when they are first asked for; no verdict if there are none."""
         if key not in self._medians:
-            self._medians[key] = float(median(self.cube.of_method(f"{metric}_change", method, model)))
-        found: float = self._medians[key]
-        require(found, f"there is no {METRICS[metric]} of {method} with {model} and its base model")
-        return found
+            self._medians[key] = found()
+        require(self._medians[key], why)
+        return self._medians[key]
 
     def idle(self, method: str, model: str, metric: str, *, holds: bool) -> bool:
         """Whether the median change is 0 only because it is that of a fit that made no update.
@@ -103,13 +110,9 @@ class Case:
 
     def by_alpha(self, column: str, method: str) -> FloatArray:
         """Medians over seeds, gamma and rho: base models, groupings, alphas. The base model has none."""
-        key = column, method
-        if key not in self._medians:
-            name, whose = (f"base_{column}", PMC) if method == BASE else key
-            self._medians[key] = self.cube.by_alpha(name, whose)
-            why = f"{column} is not available for every base model, grouping and alpha"
-            require(self._medians[key], why)
-        return np.asarray(self._medians[key])
+        whose = (f"base_{column}", PMC) if method == BASE else (column, method)
+        why = f"{column} is not available for every base model, grouping and alpha"
+        return np.asarray(self._once((column, method), lambda: self.cube.by_alpha(*whose), why))
 
     def wins(self, reading: str, metric: str) -> dict[str, float]:
         """Table 6: the percent of comparisons that each method wins."""
@@ -194,14 +197,13 @@ def _changes_in_words(shown: Mapping[tuple[str, str, str], float]) -> str:
     methods, metrics, models = (dict.fromkeys(names) for names in zip(*shown))
     if len(metrics) == len(models) == 1:
         return ", ".join(f"{method} {signed(value)} %" for (method, *_), value in shown.items())
-    parts = []
-    for method in methods:
-        rows = []
-        for metric in metrics:
-            each = ", ".join(f"{model} {signed(shown[method, metric, model])} %" for model in models)
-            rows.append(f"{METRICS[metric].removesuffix(' loss')}: {each}")
-        parts.append((f"{method} " if len(methods) > 1 else "") + "; ".join(rows))
-    return ". ".join(parts)
+
+    def of(method: str, metric: str) -> str:
+        each = ", ".join(f"{model} {signed(shown[method, metric, model])} %" for model in models)
+        return f"{METRICS[metric].removesuffix(' loss')}: {each}"
+
+    parts = ["; ".join(of(method, metric) for metric in metrics) for method in methods]
+    return ". ".join(f"{m} {part}" if len(methods) > 1 else part for m, part in zip(methods, parts))
 
 
 def compared_over_alpha(
@@ -255,11 +257,12 @@ def decrease(
     drop = {method: float(np.mean(values[:, -1] - values[:, 0])) for method, values in found.items()}
     require([*drop.values()], f"{METRICS[column]} is not available for every grouping and alpha")
     numbers = ", ".join(f"{method} {signed(-value, 4)}" for method, value in drop.items())
+    least, most = sorted(drop.values())
     if less_than is not None:
-        return all(0 < value < less_than for value in drop.values()), numbers
-    if all(value <= 0 for value in drop.values()):
+        return least > 0 and most < less_than, numbers
+    if most <= 0:
         return None, f"{METRICS[column]} does not decrease with either method: {numbers}"
-    return drop[mostly] == max(drop.values()) > min(drop.values()), numbers
+    return drop[mostly] == most > least, numbers
 
 
 def overfits(case: Case, *, method: str, at: float, more_than_at: float) -> Answer:

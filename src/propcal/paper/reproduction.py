@@ -6,16 +6,15 @@ import re
 import shlex
 from collections.abc import Sequence
 from importlib.resources import files
-from math import ceil
 from typing import Any
 
 from propcal import __version__
 from propcal.datasets import N_VISITS
 from propcal.errors import plain, refused
 from propcal.paper import claims
+from propcal.paper import settings as s
 from propcal.paper.figures import pictures
 from propcal.paper.results import tests, too_few
-from propcal.paper.settings import MODELS, N_SEEDS, RULE, RULES, SIZES_RULE
 from propcal.paper.tables import all_tables
 from propcal.paper.trial_store import Evidence
 
@@ -50,8 +49,8 @@ class Reproduction:
 
         made = Environment(trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined, finalize=escaped)
         text = (files("propcal.paper") / "templates" / "reproduction.md").read_text(encoding="utf-8")
-        evidence, n_test = self.evidence, self.evidence.stored["n_test"].median()
-        columns = {words: [j.by_rule.get(rule, j) for j in self.judged] for rule, words in RULES.items()}
+        evidence = self.evidence
+        columns = {words: [j.by_rule.get(rule, j) for j in self.judged] for rule, words in s.RULES.items()}
         columns |= {f"in {name}": found for name, found in self.beside.items()}
         store = "admissions.sqlite" if evidence.of_admissions else "experiment.sqlite"
         page = made.from_string(text).render(
@@ -60,14 +59,10 @@ class Reproduction:
             columns=columns,
             claims=claims,
             signs=SIGNS,
-            rules=RULES,
+            s=s,
             whole=evidence.about.get("rows") == N_VISITS,
-            n_seeds_paper=N_SEEDS,
             hours=in_hours(evidence.processor_seconds()),
             missing=[*evidence.missing(), *filter(None, [too_few(tests(evidence.trials))])],
-            n_test=f"{n_test:,.0f}",
-            smallest=ceil(n_test * RULE["alpha"] * RULE["gamma"] / RULE["n_bins"]),
-            smallest_paper=ceil(n_test * SIZES_RULE["min_share"]),
             shown=[Markup(table.markdown()) for table in self.tables if table.name in SHOWN],
             images=Markup(images),
             folder=Markup(folder),
@@ -95,7 +90,7 @@ def command_of(evidence: Evidence, store: str) -> str:
     options += [("--surrogate", about.get("surrogate", "weak") if evidence.generated else "")]
     options += [("--split", "patient" if evidence.of_admissions and columns["person"] else "")]
     options += [("--rows", str(rows) if isinstance(rows, int) and rows != N_VISITS else "")]
-    options += [("--models", ",".join(evidence.models) if evidence.models != MODELS else "")]
+    options += [("--models", ",".join(evidence.models) if evidence.models != s.MODELS else "")]
     said = [word for option in options if option[1] or option[0] in ("--features", "--na") for word in option]
     return shlex.join([*words, *said, "-o", store])
 

@@ -58,16 +58,9 @@ def percent_change(trials: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame
     before = {metric: treated[f"base_{metric}"].replace(0.0, np.nan) for metric in METRICS}
     changed = treated.assign(**{f"{m}_change": 100 * (treated[m] - before[m]) / before[m] for m in METRICS})
     found = medians(changed, ["method", "model", *by], {metric: f"{metric}_change" for metric in METRICS})
-    published = {
-        (method, model, metric): number
-        for method, by_model in PUBLISHED["table_4"].items()
-        for model, numbers in by_model.items()
-        for metric, number in zip(METRICS, numbers)
-    }
-    keys = zip(found["method"], found["model"], found["metric"])
-    return found.assign(published=[published.get(key, np.nan) for key in keys]).rename(
-        columns={"median": "change"}
-    )
+    printed = pd.DataFrame(PUBLISHED["table_4"], columns=["method", "model", *METRICS])
+    printed = printed.melt(["method", "model"], var_name="metric", value_name="published")
+    return found.merge(printed, how="left").rename(columns={"median": "change"})
 
 
 def cells(evidence: Evidence) -> pd.DataFrame:
@@ -161,23 +154,18 @@ def updates_and_time(evidence: Evidence) -> pd.DataFrame:
         MCBoost (mc_sweeps), of PMCBoost (pmc_sweeps) and their ratio (sweeps_ratio), and the published
         numbers with the prefix ``published_``.
     """
-    found = mean_costs(TrialCube.of(evidence, evidence.models))
-    seeds = equivalent(evidence.trials).groupby(["model", "alpha"])["seed"].nunique()
-    rows = []
-    for (m, model), (a, alpha) in product(enumerate(evidence.models), enumerate(EQUIVALENT_ALPHAS)):
-        if (model, alpha) not in seeds.index:
-            continue
-        row = {name: float(values[m, a]) for name, values in found.items()}
-        printed = PUBLISHED["table_5"].get(model, {}).get(f"{alpha:g}", {})
-        for i, what in enumerate(PRINTED_COSTS):
-            for name, method in (("mc", MC), ("pmc", PMC)):
-                row[f"published_{name}_{what}"] = printed.get(method, (np.nan, np.nan))[i]
-        for prefix, costs in (("", COSTS), ("published_", PRINTED_COSTS)):
-            for what in costs:
-                mc, pmc = (row[f"{prefix}{name}_{what}"] for name in ("mc", "pmc"))
-                row[f"{prefix}{what}_ratio"] = mc / pmc if pmc else np.nan
-        rows.append({"model": model, "alpha": alpha, "n_seeds": int(seeds[model, alpha]), **row})
-    return pd.DataFrame(rows)
+    by, costs = ["model", "alpha"], mean_costs(TrialCube.of(evidence, evidence.models))
+    keys = pd.MultiIndex.from_product([evidence.models, EQUIVALENT_ALPHAS], names=by)
+    means = pd.DataFrame({name: values.ravel() for name, values in costs.items()}, keys)
+    seeds = equivalent(evidence.trials).groupby(by)["seed"].nunique().reindex(keys).rename("n_seeds")
+    pairs = [f"published_{name}_{cost}" for cost in PRINTED_COSTS for name in ("mc", "pmc")]
+    printed = pd.DataFrame(PUBLISHED["table_5"], columns=[*by, *pairs]).set_index(by).reindex(keys)
+    found = pd.concat([seeds, means, printed], axis=1).dropna(subset="n_seeds").astype({"n_seeds": int})
+    for prefix, names in (("", COSTS), ("published_", PRINTED_COSTS)):
+        for name in names:
+            fewer = found[f"{prefix}pmc_{name}"].replace(0, np.nan)
+            found[f"{prefix}{name}_ratio"] = found[f"{prefix}mc_{name}"] / fewer
+    return found.reset_index()
 
 
 def convergence(trials: pd.DataFrame) -> pd.DataFrame:
@@ -374,7 +362,5 @@ def too_few(found: pd.DataFrame) -> str:
         return ""
     fewest, comparisons = int(found["n_seeds"].min()), int(found["comparisons"].max())
     which = "no test can" if hopeless.all() else "some tests cannot"
-    return (
-        f"With {plural(fewest, 'seed')} and Bonferroni correction for {comparisons} comparisons, {which} be "
-        'significant, whatever the data: "ns" is not informative there.'
-    )
+    known = {"seeds": plural(fewest, "seed"), "comparisons": comparisons, "which": which}
+    return str(s.toml_file("words.toml")["tests"]["few"]).format(**known)

@@ -17,12 +17,13 @@ import pandas as pd
 
 from propcal.core.arguments import check_number
 from propcal.core.grid import FloatArray
-from propcal.paper.figure_parts import COLUMN, PaperFigure, entry, new_figure
+from propcal.paper.figure_parts import COLUMN, DRAWN_AS, PaperFigure, entry, panels
 from propcal.paper.settings import toml_file
-from propcal.render.figure import COLORS, SMALL, tidy
+from propcal.render.figure import SMALL, tidy
 
 FIRST_RATE, STEP = 0.2, 0.01
-SCENARIOS = ("Fixed", "Increasing", "Decreasing")
+LOOKS: dict[str, dict[str, Any]] = DRAWN_AS["scenarios"]
+SCENARIOS = tuple(LOOKS)
 # The paper does not say how |Delta| increases or decreases; its public code uses equal steps from 0.01 to
 # 0.1.
 LEAST_SHARE = 0.1
@@ -182,13 +183,6 @@ def _rank_correlation(pmc_loss: FloatArray) -> float:
         return float(ranks.corrwith(pd.Series(range(len(ranks)))).fillna(0.0).mean())
 
 
-# each scenario has its own colour, line style and marker; the colours are not those of methods
-LOOKS: dict[str, dict[str, Any]] = {
-    "Fixed": {"color": COLORS[6], "ls": "-", "marker": "o"},
-    "Increasing": {"color": COLORS[5], "ls": "--", "marker": "^"},
-    "Decreasing": {"color": COLORS[4], "ls": "-.", "marker": "s"},
-}
-LINE: dict[str, Any] = {"lw": 1.8, "ms": 4, "mec": "white", "mew": 0.5}
 TABLES = ("simulation", "simulation_scenarios", "simulation_claim")
 
 
@@ -201,22 +195,21 @@ def picture_of(simulation: Simulation) -> PaperFigure:
 
 def plot_simulation(simulation: Simulation) -> Any:
     """Gray points for each group of each data set, and lines for the three scenarios."""
-    figure = new_figure(COLUMN, 0.85 * COLUMN)
-    ax = figure.subplots()
+    figure, [[ax]] = panels(COLUMN, 0.85 * COLUMN)
     points, n_data_sets = simulation.to_frame(), len(simulation.delta)
+    gray, line, legend = (DRAWN_AS["parts"][name] for name in ("points", "scenario", "legend_inside"))
     # rates are 0.01 apart; spread the points sideways to avoid stripes
     aside = np.random.default_rng([2023, 61]).uniform(-0.005, 0.005, len(points))
-    gray: dict[str, Any] = {"ls": "", "marker": ".", "color": "0.55"}
     look = {**gray, "ms": 2.5, "mew": 0, "alpha": min(1.0, max(0.1, 100 / n_data_sets))}
     # tens of thousands of vector points would make a large file
     ax.plot(points["outcome_rate"] + aside, points["pmc_loss"], rasterized=True, **look)
     for name, rows in simulation.scenarios().groupby("scenario", sort=False):
-        ax.plot(rows["outcome_rate"], rows["pmc"], markevery=10, **LINE, **LOOKS[str(name)])
+        ax.plot(rows["outcome_rate"], rows["pmc"], markevery=10, **line, **LOOKS[str(name)])
     tidy(ax, xlabel="outcome rate of the group", ylabel="PMC loss of the group")
     ax.set_xlim(simulation.rate[0] - 0.01, simulation.rate[-1] + 0.01)
     ax.set_ylim(0, 1.02 * max(points["pmc_loss"].max(), simulation.alpha / simulation.rate[0]))
     entries = [entry(f"{n_data_sets:,} random data sets", ms=5, **gray)]
-    entries += [entry(f"{name.lower()} error |Δ|", **LINE, **look) for name, look in LOOKS.items()]
-    title = {"title": f"every model is {simulation.alpha:g}-MC", "title_fontsize": SMALL, "alignment": "left"}
-    ax.legend(handles=entries, fontsize=SMALL, frameon=False, loc="upper right", handlelength=2.8, **title)
+    entries += [entry(f"{name.lower()} error |Δ|", **line, **look) for name, look in LOOKS.items()]
+    title = f"every model is {simulation.alpha:g}-MC"
+    ax.legend(handles=entries, title=title, fontsize=SMALL, title_fontsize=SMALL, **legend)
     return figure

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from os import PathLike
 from typing import Any
 
@@ -37,9 +38,7 @@ _KINDS: dict[str, Callable[[Any], str]] = {
     "number": lambda value: f"{value:g}",
     "count": lambda value: f"{value:,.0f}",
     "whole": IN_PAPER.whole,
-    "0": lambda value: IN_PAPER.decimal(value, 0),
-    "3": lambda value: IN_PAPER.decimal(value, 3),
-    "4": lambda value: IN_PAPER.decimal(value, 4),
+    **{digits: partial(IN_PAPER.decimal, digits=int(digits)) for digits in "034"},
     "+2": lambda value: IN_PAPER.decimal(value, 2, "+"),
     "p": lambda p: f"{p:.2g}",
 }
@@ -155,7 +154,7 @@ def _table_5(evidence: Evidence) -> Numbers:
     """Updates and seconds to reach the same PMC, with the published numbers, and a row for their ratios."""
     found = results.updates_and_time(evidence)
     rows, shown = [], ["{}_sweeps", "published_{}_sweeps", "{}_updates", "{}_seconds", "published_{}_seconds"]
-    for _, row in (_in_order(evidence, found, ["model", "alpha"]) if len(found) else found).iterrows():
+    for _, row in _in_order(evidence, found, ["model", "alpha"]).iterrows():
         for method, key in ((MC, "mc"), (PMC, "pmc")):
             cells = [row[name.format(key)] for name in shown]
             said = [IN_PAPER.decimal(v, 3) if i == 3 else IN_PAPER.whole(v) for i, v in enumerate(cells)]

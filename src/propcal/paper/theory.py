@@ -12,8 +12,8 @@ import pandas as pd
 from propcal.core import bounds
 from propcal.core.arguments import check_number
 from propcal.paper import figure_parts as parts
-from propcal.paper.figure_parts import COLUMN, DC_COLOR, MC_COLOR, PAGE, PMC_COLOR, PaperFigure
-from propcal.paper.settings import toml_file
+from propcal.paper.figure_parts import COLUMN, DRAWN_AS, LOOKS, PAGE, PaperFigure
+from propcal.paper.settings import PMC, toml_file
 from propcal.render.figure import COLORS, SMALL, STYLES, legend_below, tidy
 
 R_MINS = (0.01, 0.1, 0.3, 1.0)  # the paper shades [0.01, 1]
@@ -134,66 +134,56 @@ def sentences(alpha: float, rho: float) -> list[str]:
     return [sentence.format(**known) for sentence in toml_file("words.toml")["theory"]["sentences"]]
 
 
-TOP = 3.0  # upper end of the DC axis: e**3, a factor of 20, offers no protection
-
-
 def plot_constraints(frame: pd.DataFrame, *, alpha: float, rho: float) -> Any:
     """How far the score may be from the outcome rate: one band for MC and one for PMC."""
-    figure = parts.new_figure(COLUMN, 1.02 * COLUMN)
-    ax, x = figure.subplots(), frame["outcome_rate"]
-    looks = {"mc": (MC_COLOR, "-", f"{alpha:g}-MC", ""), "pmc": (PMC_COLOR, "--", f"{alpha:g}-PMC", "////")}
-    for kind, (color, line, label, hatch) in looks.items():
-        low, high = frame[f"{kind}_low"], frame[f"{kind}_high"]
+    figure, [[ax]] = parts.panels(COLUMN, 1.02 * COLUMN)
+    x = frame["outcome_rate"]
+    for kind, look in DRAWN_AS["theory"]["constraints"].items():
+        line, low, high = {**look, "lw": 1.3}, frame[f"{kind}_low"], frame[f"{kind}_high"]
+        hatch, color = line.pop("hatch"), look["color"]
         ax.fill_between(x, low, high, facecolor=color, alpha=0.18, lw=0)
-        if hatch:  # distinguishable without colours
+        if hatch:
             ax.fill_between(x, low, high, facecolor="none", edgecolor=color, alpha=0.35, hatch=hatch, lw=0)
-        ax.plot(x, low, color=color, ls=line, lw=1.3, label=label)
-        ax.plot(x, high, color=color, ls=line, lw=1.3)
+        ax.plot(x, low, label=f"{alpha:g}-{kind.upper()}", **line)
+        ax.plot(x, high, **line)
     ax.plot([0, 1], [0, 1], color="0.35", lw=0.8, label="calibrated")
     ax.axvline(rho, color="0.2", lw=0.9, ls=":")
-    where = {"va": "top", "transform": ax.get_xaxis_transform()}
-    ax.text(rho + 0.015, 0.985, f"ρ = {rho:g}", fontsize=SMALL, **where)
+    ax.text(rho + 0.015, 0.985, f"ρ = {rho:g}", fontsize=SMALL, va="top", transform=ax.get_xaxis_transform())
     tidy(ax, xlabel="outcome rate of the group", ylabel="allowed scores")
-    ax.set(xlim=(0, 1), ylim=(0, 1))
-    ax.set_box_aspect(1)
+    ax.set(xlim=(0, 1), ylim=(0, 1), box_aspect=1)
     ax.legend(fontsize=SMALL, frameon=False, loc="lower right", handlelength=2.6)
     return figure
 
 
 def plot_relations(frame: pd.DataFrame) -> Any:
-    """Two panels: the DC and the MC that other guarantees imply."""
-    figure = parts.new_figure(PAGE, 0.46 * PAGE)
-    left, right = figure.subplots(1, 2)
-    looks = ("DC", "MC", MC_COLOR, "$r_{min}$", TOP), ("MC", "DC", DC_COLOR, "δ", 1.0)
-    for ax, (implied, given, color, parameter, top) in zip((left, right), looks):
-        _implied(ax, frame[frame["panel"] == implied], color, given, parameter, top)
-        ax.set_title(f"What {given} and PMC imply for {implied}", fontsize=SMALL + 1, loc="left")
-    tidy(left, xlabel="α of the guarantee (MC or PMC)", ylabel="implied ε of DC")
-    tidy(right, xlabel="α of PMC, or ε of DC", ylabel="implied α of MC")
+    """Two panels, the DC and the MC that other guarantees imply.
+
+    Each has a line for PMC, and the other guarantee as an area over the range of its parameter.
+    """
+    figure, [row] = parts.panels(PAGE, 0.46 * PAGE, 1, 2)
+    for ax, (implied, look) in zip(row, DRAWN_AS["theory"]["relations"].items()):
+        other, color, top = (look[name] for name in ("given", "color", "top"))
+        rows = frame[frame["panel"] == implied].assign(implied=frame["implied"].clip(upper=2 * top))
+        pmc, lines = rows[rows["given"] == "PMC"], rows[rows["given"] == other].groupby("at")["implied"]
+        curves = {float(str(at)): line for at, line in lines}
+        first, *_, last = sorted(curves)
+        span = f"{other}, {look['parameter']} from {first:g} to {last:g}"
+        ax.fill_between(pmc["x"], curves[first], curves[last], facecolor=color, alpha=0.18, lw=0, label=span)
+        ax.plot(pmc["x"], pmc["implied"], color=LOOKS[PMC]["color"], lw=3, label="PMC")
+        # drawn after PMC: MC with r_min = 1 implies the same DC and covers its line
+        for line, at in zip(("--", "-.", ":", "-"), sorted(curves, reverse=True)):
+            label = f"{other}, {look['parameter']} = {at:g}"
+            ax.plot(pmc["x"], curves[at], color=color, lw=1.2, ls=line, label=label)
+        ax.set(xlim=(0, 1), ylim=(0, top))
+        ax.legend(fontsize=SMALL, **DRAWN_AS["parts"]["legend_of_panel"])
+        ax.set_title(f"What {other} and PMC imply for {implied}", fontsize=SMALL + 1, loc="left")
+        tidy(ax, xlabel=look["x"], ylabel=look["y"])
     return figure
-
-
-def _implied(ax: Any, frame: pd.DataFrame, color: str, other: str, parameter: str, top: float) -> None:
-    """One panel: the line for PMC, and the other guarantee as an area over the range of its parameter."""
-    lines = frame[frame["given"] == other].groupby("at")["implied"]
-    curves = {float(str(at)): implied.clip(upper=2 * top) for at, implied in lines}
-    first, last = min(curves), max(curves)
-    pmc = frame[frame["given"] == "PMC"]
-    span = f"{other}, {parameter} from {first:g} to {last:g}"
-    ax.fill_between(pmc["x"], curves[first], curves[last], facecolor=color, alpha=0.18, lw=0, label=span)
-    ax.plot(pmc["x"], pmc["implied"].clip(upper=2 * top), color=PMC_COLOR, lw=3, label="PMC")
-    # drawn after PMC: MC with r_min = 1 implies the same DC and covers its line
-    for line, (at, curve) in zip(("--", "-.", ":", "-"), sorted(curves.items(), reverse=True)):
-        ax.plot(pmc["x"], curve, color=color, lw=1.2, ls=line, label=f"{other}, {parameter} = {at:g}")
-    ax.set(xlim=(0, 1), ylim=(0, top))
-    where = {"loc": "upper left", "bbox_to_anchor": (0, -0.2), "ncols": 2}
-    ax.legend(fontsize=SMALL, frameon=False, handlelength=2.6, **where)
 
 
 def plot_discretisation(frame: pd.DataFrame) -> Any:
     """PMC of the discretised model by bin width, one line for each rho."""
-    figure = parts.new_figure(COLUMN, 1.05 * COLUMN)
-    ax, handles = figure.subplots(), []
+    (figure, [[ax]]), handles = parts.panels(COLUMN, 1.05 * COLUMN), []
     for rho, color, line in zip(RHOS, COLORS, STYLES):
         for binning, weight in (("geometric", 1.8), ("uniform", 0.8)):
             rows = frame[(frame["rho"] == rho) & (frame["binning"] == binning)]

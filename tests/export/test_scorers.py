@@ -185,6 +185,13 @@ def test_the_file_tests_itself_and_says_who_it_is(language, which, unseen, corre
     assert run(language, path, "--check").returncode == 1
 
 
+def test_what_is_long_in_r_has_a_statement_for_each_row(corrections):
+    """Rscript took 1.8 s to read a statement of 760 kB, and 0.02 s to read as much in 672 of them."""
+    lines = corrections["smooth"].to_code("r").splitlines()
+    for begin, row in (("MAPS <- c()", 'MAPS[1] <- "'), ("VECTORS <- list()", "VECTORS[[1]] <- list(")):
+        assert lines[lines.index(begin) + 1].startswith(row)
+
+
 def test_a_combination_that_did_not_occur_is_kept_or_refused(corrections, tmp_path):
     correction = corrections["smooth"]
     stranger = {"race": "Martian", "ward": 2, "age": 50.0}

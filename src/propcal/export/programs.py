@@ -13,7 +13,7 @@ import math
 import re
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -196,12 +196,15 @@ class Language:
     ending: str
     value: Callable[[Any], str]
     doubles: bool = True
+    statements: Mapping[str, str] = field(default_factory=dict)  # tables of which each row is a statement
 
 
 LANGUAGES = {
     "python": Language("Python", "py", ascii, doubles=False),
     "javascript": Language("JavaScript", "js", json.dumps),
-    "r": Language("R", "R", _r),
+    "r": Language(  # Rscript reads long statements slowly
+        "R", "R", _r, statements={"maps": "MAPS[{i}] <- {row}", "vectors": "VECTORS[[{i}]] <- {row}"}
+    ),
 }
 
 
@@ -213,6 +216,9 @@ def export_code(correction: Correction, language: str, *, unseen: Unseen | None 
     parts = {name: how.value(value) for name, value in tables.items() if name not in LISTED + LINES}
     parts |= {name: ",\n".join(f"  {how.value(row)}" for row in tables[name]) for name in LISTED}
     parts |= {name: "\n".join(tables[name]) for name in LINES}
+    for name, form in how.statements.items():
+        rows = enumerate(map(how.value, tables[name]), start=1)
+        parts[name] = "\n".join(form.format(i=i, row=row) for i, row in rows)
     parts["n_vectors"] = f"{len(tables['vectors']):,}"
     template = (TEMPLATES / f"scorer.{how.ending}.txt").read_text(encoding="utf-8")
     return re.sub(r"@(\w+)@", lambda found: parts[found[1]], template)

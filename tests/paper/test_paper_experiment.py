@@ -10,7 +10,7 @@ import pytest
 
 from propcal import PMCBoost, pmc_loss
 from propcal.cli import main
-from propcal.cli.paper_runs import run_trials
+from propcal.cli.paper_commands import run_trials
 from propcal.core.correction import maps
 from propcal.errors import InputError
 from propcal.paper.base_models import Features, train

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from propcal.core.criterion import CRITERIA, MEAN_SQUARES, MEANINGS
-from propcal.numbers import IN_SENTENCE, in_parentheses, known
 
 TYPICAL = "over all cells, without what chance adds"
 LOSSES = (*CRITERIA, "dc")
@@ -60,15 +59,6 @@ def headline_of(conclusion: str, fitted_on_these: bool | None, unit: str, *, wro
         return HEADLINES[conclusion]
     tone = "noise" if conclusion.startswith(SHOWN) and not wrong else "few"
     return Headline(tone, f"{conclusion[0].upper()}{conclusion[1:]}{', but miscalibrated' if wrong else ''}")
-
-
-def explanation(row: Any) -> str:
-    """The named errors that account for a group that is off as well, and the O/E ratio that they leave."""
-    if not row["explained_by"] or not known(row["left_over"]):
-        return str(row["explained_by"])
-    interval = IN_SENTENCE.ci(row["left_over_low"], row["left_over_high"])
-    left = in_parentheses(f"leaves O/E {IN_SENTENCE.decimal(row['left_over'])}", interval)
-    return f"{row['explained_by']}{left}"
 
 
 @dataclass(frozen=True)

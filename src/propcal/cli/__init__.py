@@ -16,7 +16,7 @@ import typer
 
 from propcal import __version__
 from propcal import interrupts as stopping
-from propcal.cli import paper_results, paper_runs
+from propcal.cli import paper_commands as of_paper
 from propcal.cli.atoms import atoms, merge
 from propcal.cli.audit import audit, discover, sites
 from propcal.cli.commands_from_records import LISTS, Commands, add_command, as_flag
@@ -43,10 +43,8 @@ app = typer.Typer(
 
 EVERY = (demo, audit, fit, show, apply, discover, monitor, sites, atoms, merge, export)
 PAPER = (
-    *(paper_results.simulation, paper_results.theory, paper_results.cohort),
-    *(paper_runs.admissions, paper_runs.experiment),
-    *(paper_results.tables, paper_results.figures, paper_results.reproduction, paper_results.benefit),
-    paper_runs.all_,
+    *(of_paper.simulation, of_paper.theory, of_paper.cohort, of_paper.admissions, of_paper.experiment),
+    *(of_paper.tables, of_paper.figures, of_paper.reproduction, of_paper.benefit, of_paper.all_),
 )
 paper = typer.Typer(cls=Commands, no_args_is_help=True, rich_markup_mode="rich")
 for into, commands in ((app, EVERY), (paper, PAPER)):

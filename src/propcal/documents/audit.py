@@ -42,7 +42,7 @@ from propcal.documents.blocks import (
 from propcal.documents.charts import LOOKS, Chart, Forest
 from propcal.documents.data import audit_content
 from propcal.documents.risk_ranges import groups_apart, risk_ranges
-from propcal.documents.words import all_words, table, words
+from propcal.documents.words import all_words, sentence, table, words
 from propcal.numbers import IN_SENTENCE, ON_PAGE, Limit, are, excludes_one, known, plural
 
 TITLE = "Is this risk score right for everyone?"
@@ -215,7 +215,7 @@ def _groups(audit: Audit, score: str) -> Section:
     rows = row_dicts(audit.groups)
     for row in rows:
         row |= {"look": look_of(row), "mark": _mark(row), "told": _finding(row)}
-        row["explained"] = finding.explanation(row)
+        row["explained"] = sentence("verdict", "explained", row)
     kept, left_out = ([row for row in rows if bool(row["kept"]) is way] for way in (True, False))
     first = sorted((row for row in kept[1:] if row["rank"] > 0), key=lambda row: row["rank"])
     first = first or clearest_groups(audit, kept[1:])

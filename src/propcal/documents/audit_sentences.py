@@ -54,11 +54,7 @@ def verdict_of(
     rule, untested, fitted = findings.rule, findings.untested, bool(findings.fitted_on_these)
     within, unit, identity = rule.within, identity.unit, findings.subject(identity)
     tests = tests_frame(findings.tests) if tests is None else tests
-    weights = "" if findings.people.frequencies else f", weights worth fewer than {FEWEST_EFFECTIVE}"
-    too_small = (
-        f"fewer than {rule.min_group} {unit}{weights}, or fewer than {rule.min_events} expected events or "
-        "non-events"
-    )
+    too_small = sentence("verdict", "too_small", rule, unit, findings.people.frequencies, FEWEST_EFFECTIVE)
     if untested:
         return Verdict(finding.UNTESTED, (f"{identity.subject} was not tested: {untested}.",), tests)
     area = reversed_area(groups.iloc[0])

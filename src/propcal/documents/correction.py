@@ -72,13 +72,9 @@ def _cell(summary: FitSummary, i: int) -> str:
     name = summary.collection.kept[summary.group[i]].group.name
     name = plain(summary.labels.get(name, name))
     low, high = from_grid(summary.bins.edges[summary.bin[i] : summary.bin[i] + 2])
-    rates = (summary.outcome_rate, summary.mean_score, summary.standard_error)
-    observed, predicted, error = (IN_TEXT.percent(values[i]) for values in rates)
-    return (
-        f"{summary.status[i]}: {name}, predicted risk {100 * low:.3g}-{100 * high:.3g} %: "
-        f"{IN_TEXT.whole(summary.people[i])} people, observed {observed}, predicted {predicted} "
-        f"(standard error {error})"
-    )
+    columns = (summary.outcome_rate, summary.mean_score, summary.standard_error)
+    rates = [IN_TEXT.percent(values[i]) for values in columns]
+    return sentence("fit", "cell", summary.status[i], name, 100 * low, 100 * high, summary.people[i], *rates)
 
 
 def attribute_sentences(effects: Mapping[str, float], without: Sequence[str] = ()) -> list[str]:

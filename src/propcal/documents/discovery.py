@@ -25,10 +25,13 @@ def discovery_document(discovery: Discovery, suppress: int = 0, title: str | Non
     """The document of a search, from protected counts; 0 protects nothing."""
     shown = protected_discovery(discovery, suppress)
     repaired = [] if shown.protection is None else shown.protection.sentences
-    further = {"Protected groups": repaired, "Columns that were not searched": _not_searched(shown)}
+    further = {
+        "Protected groups": repaired,
+        "Columns that were not searched": sentences("discovery", "not_searched", shown.left_out),
+    }
     steps = [Items("", [words("next_steps", name) for name in ("found_why", "found_correct")])]
     tone = "wrong" if shown.found or shown.overall["found"] else "few" if _protected_off(shown) else "noise"
-    texts = [*_overall(shown), *_others(shown)]
+    texts = [*sentences("discovery", "overall", shown), *sentences("discovery", "others", shown)]
     return Document(
         brand="Search for groups",
         title=title or shown.identity.title or "Groups found by a search",
@@ -101,26 +104,15 @@ def discovery_chart(discovery: Discovery) -> Chart:
 
 def discovery_sentences(discovery: Discovery, groups: Sequence[FoundGroup]) -> tuple[str, ...]:
     """What was found, with a sentence for each of these groups."""
+    overall, others = (sentences("discovery", name, discovery) for name in ("overall", "others"))
     findings = [finding(group, discovery.identity) for group in groups]
     repaired = [] if discovery.protection is None else discovery.protection.sentences
-    around = *_others(discovery), *repaired, *_not_searched(discovery)
-    return (*_overall(discovery), _how_many(discovery), *findings, *around)
-
-
-def _overall(discovery: Discovery) -> list[str]:
-    return sentences("discovery", "overall", discovery)
+    around = *others, *repaired, *sentences("discovery", "not_searched", discovery.left_out)
+    return (*overall, _how_many(discovery), *findings, *around)
 
 
 def _how_many(discovery: Discovery) -> str:
     return sentence("discovery", "how_many", discovery, whole(discovery.overall["events"]))
-
-
-def _others(discovery: Discovery) -> list[str]:
-    return sentences("discovery", "others", discovery)
-
-
-def _not_searched(discovery: Discovery) -> list[str]:
-    return sentences("discovery", "not_searched", discovery.left_out)
 
 
 def finding(group: FoundGroup, identity: Identity) -> str:

@@ -35,14 +35,11 @@ from propcal.documents.charts import (
     round_axis,
 )
 from propcal.documents.words import all_words, sentence, sentences, table, words
-from propcal.monitoring.held_out import BETTER, FURTHER, NEARER, NONE, WORSE, Travel
+from propcal.monitoring.held_out import FURTHER, NEARER, NONE, WORSE, Travel
 from propcal.numbers import ON_PAGE, excludes_one, known, without_limits
 from propcal.sites.compare_sites import ALL_SITES, SCALES, TOO_SMALL, Sites
 
 PREDICTION = ["prediction_low", "prediction_high"]
-UNCLEAR = "neither better nor worse is shown"
-NOT_CORRECTED = f"{NONE}: no error found at the others"
-LOG_LOSS = {BETTER: "lower log loss", WORSE: "higher log loss"}
 DEFINITION = "O/E: observed over expected events; below 1 the score predicts too high, above 1 too low."
 SUBGROUPS = "Subgroups were not tested here; use propcal audit."
 
@@ -212,11 +209,7 @@ def site_sentences(sites: Sites) -> tuple[str, ...]:
 
 def finding_text(row: Any) -> str:
     """What was found of the log loss, of the O/E ratio, and whether the corrected score is off."""
-    parts = [LOG_LOSS.get(row["finding"], "")]
-    parts.append(f"O/E {row['moved']}" if row["moved"] else "")
-    parts.append(f"corrected score {row['level']}" if row["level"] else "")
-    alone = {NONE: NOT_CORRECTED, UNTESTED: UNTESTED}.get(row["finding"], UNCLEAR)
-    return "; ".join(part for part in parts if part) or alone
+    return sentence("sites", "finding", row)
 
 
 def travel_sentence(travel: Travel) -> str:

@@ -215,7 +215,9 @@ def make_table(d: Dialect, lookup: str, rows: IntArray) -> tuple[str, ...]:
         columns.append("PRIMARY KEY (pattern, bucket, score_from)")
     chunks = [values[i : i + d.rows_at_once] for i in range(0, len(values), d.rows_at_once)]
     create = f"CREATE TABLE {lookup} ({', '.join(columns)})"
-    return (create, *(f"INSERT INTO {lookup} VALUES\n{_lines_of(chunk)}" for chunk in chunks))
+    # eight rows on a line
+    texts = [",\n".join(", ".join(chunk[i : i + 8]) for i in range(0, len(chunk), 8)) for chunk in chunks]
+    return (create, *(f"INSERT INTO {lookup} VALUES\n{text}" for text in texts))
 
 
 def _view_of_text(d: Dialect, lookup: str, rows: IntArray) -> str:
@@ -226,11 +228,6 @@ def _view_of_text(d: Dialect, lookup: str, rows: IntArray) -> str:
         f"CREATE OR REPLACE TEMPORARY VIEW {lookup} AS SELECT {listed}\n"
         f"FROM (SELECT split(line, ' ') AS n FROM (SELECT explode(split('{text}', '[\n]')) AS line))"
     )
-
-
-def _lines_of(values: list[str]) -> str:
-    """Rows of a table as text, eight on a line."""
-    return ",\n".join(", ".join(values[i : i + 8]) for i in range(0, len(values), 8))
 
 
 def raw_units(d: Dialect, score: str) -> str:

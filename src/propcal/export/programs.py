@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -95,7 +95,7 @@ def program(correction: Correction, unseen: Unseen | None, *, doubles_in: str = 
         "knots": knots().tolist() if correction.start is not None else [],
         "maps": list(maps),
         "unseen": unseen,
-        "vectors": [list(vector) for vector in vectors(correction)],
+        "vectors": vectors(correction),
     }
 
 
@@ -224,20 +224,13 @@ def export_code(correction: Correction, language: str, *, unseen: Unseen | None 
     return re.sub(r"@(\w+)@", lambda found: parts[found[1]], template)
 
 
-class Vector(NamedTuple):
-    """A score, the values of the columns in their order, and the corrected score."""
+def vectors(correction: Correction) -> list[list[Any]]:
+    """A score, values of the columns in their order, and the corrected score, for many people.
 
-    score: float
-    values: list[Value]
-    corrected: float
-
-
-def vectors(correction: Correction, n: int = N_VECTORS, seed: int = 0) -> list[Vector]:
-    """Random combinations of the values that matter, with scores at breakpoints and next to them.
-
-    A combination that the correction refuses is left out.
+    They are random combinations of the values that matter, with scores at breakpoints and next to them. A
+    combination that the correction refuses is left out.
     """
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     scores = near_breakpoints(correction.maps)
     values: dict[str, list[Any]] = {
         column: values_that_matter(correction, column) for column in correction.reads
@@ -250,10 +243,10 @@ def vectors(correction: Correction, n: int = N_VECTORS, seed: int = 0) -> list[V
             with_points = correction.points is not None
             score = float(rng.choice(near_breakpoints_of(correction, person))) if with_points else drawn
             try:
-                found.append(Vector(score, list(person.values()), correction.score_one(score, **person)))
+                found.append([score, list(person.values()), correction.score_one(score, **person)])
             except UnseenError:
                 continue
-            if len(found) == n:
+            if len(found) == N_VECTORS:
                 break
     return found
 

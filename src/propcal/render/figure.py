@@ -164,12 +164,6 @@ def tidy(ax: Any, *, xlabel: str, ylabel: str = "") -> None:
     ax.spines[["top", "right"]].set_visible(False)
 
 
-def rows_alone(ax: Any) -> None:
-    """No ticks and no line beside the names of rows."""
-    ax.tick_params(axis="y", length=0)
-    ax.spines["left"].set_visible(False)
-
-
 def legend_below(
     ax: Any,
     handles: Sequence[Any],

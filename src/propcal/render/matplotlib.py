@@ -206,7 +206,8 @@ def _scales(ax: Any, plot: Plot, room: float) -> None:
     shown = figure.labels(names, max(14, int(0.42 * room / figure.LETTER)), lines=lines)
     ax.set_yticks(range(len(names)), shown, fontsize=figure.SMALL, linespacing=0.95)
     ax.set_ylim(plot.y.low, plot.y.high)
-    figure.rows_alone(ax)
+    ax.tick_params(axis="y", length=0)  # the names of rows stand alone
+    ax.spines["left"].set_visible(False)
 
 
 def _scale(ax: Any, side: str, axis: Axis) -> None:

@@ -177,13 +177,13 @@ class Course(Printed):
     def to_json(self, suppress: int | None = None) -> str:
         """Everything as JSON; with `suppress=11`, counts are protected: see the guide to the report."""
         from propcal.documents.data import course_content, json_text, rounded
-        from propcal.protect.results import protected_course
+        from propcal.protect.courses import protected_course
 
         return json_text(rounded(course_content(protected_course(self, suppress))))
 
     def _document(self, suppress: int = 0, title: str | None = None) -> Document:
         from propcal.documents.course import course_document
-        from propcal.protect.results import protected_course
+        from propcal.protect.courses import protected_course
         from propcal.protect.rule import Rule
 
         return course_document(protected_course(self, Rule(suppress).fewest), title)
@@ -198,7 +198,7 @@ class Course(Printed):
         the state file, so that several monitors can write to one folder.
         """
         from propcal.documents.data import openmetrics
-        from propcal.protect.results import protected_course
+        from propcal.protect.courses import protected_course
         from propcal.protect.rule import Rule
         from propcal.render.html import write_page
 

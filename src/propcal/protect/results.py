@@ -1,10 +1,9 @@
-"""Comparisons, discoveries, sites and courses as they may be handed on: with protected counts."""
+"""Comparisons of scores or of sites, and discoveries, as they may be handed on: with protected counts."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
-from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,22 +13,15 @@ from propcal.auditing.audit import Audit
 from propcal.auditing.audit_tables import ENDS, row_dicts
 from propcal.auditing.claims import NAN, Claim
 from propcal.auditing.compare import Comparison
-from propcal.auditing.headcount import Headcount, ScoreValues, everybody, score_values
+from propcal.auditing.headcount import Headcount, everybody, score_values
 from propcal.auditing.measures import Estimate
 from propcal.auditing.names import LOSSES, MEASURE_NAMES
 from propcal.auditing.score_changes import FlagChanges
-from propcal.core.atoms import Atoms
-from propcal.core.grid import BoolArray, IntArray, from_grid
-from propcal.core.groups import membership
-from propcal.core.patterns import PERIOD, Patterns
-from propcal.core.reduction import by_key, joined
-from propcal.monitoring.alarms import Alarm, CourseClaim, claim_numbers
-from propcal.monitoring.course import LEFT, LIMITS, Course, left_out_notes, with_last_periods
-from propcal.monitoring.e_processes import ALARM
+from propcal.core.reduction import joined
 from propcal.monitoring.held_out import Travel, site_change
-from propcal.numbers import RATIO_DIGITS, Limit, beside_one, printed_rate, risk_range
+from propcal.numbers import RATIO_DIGITS, Limit, beside_one, printed_rate
 from propcal.protect.audits import protected_audit, protected_audits, protection_note
-from propcal.protect.rule import FEWEST_MEASURED, MOVED, P_DIGITS, WANTED, Rule, moved, shown_p
+from propcal.protect.rule import MOVED, P_DIGITS, WANTED, Rule, moved, shown_p
 from propcal.protect.shared_atoms import are_shared
 from propcal.protect.shown_counts import Sets, ShownCounts, printed, shown_table, sums_of_groups
 from propcal.sites.compare_sites import EVERYBODY, SCALES, Sites
@@ -37,7 +29,6 @@ from propcal.sites.compare_sites import EVERYBODY, SCALES, Sites
 if TYPE_CHECKING:
     from propcal.discovery.discovery import Discovery
     from propcal.discovery.finding_rows import FoundGroup
-
 
 APART = 0.011  # two O/E ratios are rounded
 RATIO = MEASURE_NAMES["observed_expected"].name
@@ -313,165 +304,3 @@ def _travel(travel: Travel | None, table_of_sites: pd.DataFrame, rule: Rule) -> 
         values = [row[name] for row in rows]
         table[name] = pd.Series([np.nan if isinstance(x, Limit) else x for x in values], dtype=object)
     return Travel(table, Estimate(*printed(travel.pooled, RATIO_DIGITS)), comparisons)
-
-
-BANDS = (1.0, 5.0, ALARM, 100.0, 1000.0)  # evidence on few people is told as the band it lies in
-
-
-def protected_course(course: Course, fewest: int | None) -> Course:
-    """A course with protected counts; 0 or None protects nothing."""
-    rule = Rule.asked(fewest)
-    return course if rule is None or course._source is None else _ProtectedCourse(course, rule).course()
-
-
-class _ProtectedCourse:
-    """The counts of a course as they are shown.
-
-    Sets are all people, each group in each period, and the people of each alarm: those of its group, or of a
-    risk range of it, since the error began; and those of the reference.
-    """
-
-    def __init__(self, course: Course, rule: Rule) -> None:
-        assert course._source is not None
-        self.exact, self.rule, self.source = course, rule, course._source
-        self.names = course.settings["periods"]
-        self.groups = [group.name for group in course.watched]
-        atoms, sets = self.source.atoms, Sets()
-        whole, parts = sets.add(Headcount.of(atoms, everybody)), by_key(atoms, PERIOD)
-        places = [
-            sets.add(Headcount.of(part, self._members), score_values(part, self._members(part.patterns)))
-            for part in map(parts.__getitem__, self.names)
-        ]
-        self.periods = np.concatenate(places, axis=1)  # of each group, in each period
-        sets.add_sums(whole, self.periods[:1].T)
-        for total, of_group in sums_of_groups(course.watched):
-            sets.add_sums(self.periods[total], self.periods[of_group])
-        self.of_alarm: dict[tuple[str, str, bool], int] = {}
-        for alarm in course.alarms:
-            for past in (False, True)[: 1 + bool(course.settings["reference"])]:
-                periods = self._periods_of(alarm, past)
-                ((place,),) = sets.add(*self._people_of(alarm, periods))
-                self.of_alarm[alarm.group, alarm.test, past] = place
-                if not alarm.where:
-                    of_group = self.periods[self.groups.index(alarm.group)]
-                    sets.add_sums(place, of_group[np.isin(self.names, periods)][:, None])
-        self.shown = sets.shown(rule)
-        # evidence grows from period to period by what the events of each add: with few in one, it tells them
-        people = self.shown.headcount.people[:, self.periods]
-        few = (rule.small(people) & (people.sum(axis=0) > 0)).any(axis=(0, 2))
-        large = (people.sum(axis=(0, 2)) >= FEWEST_MEASURED) & ~few
-        self.large = dict(zip(self.groups, large.tolist()))  # groups whose evidence rests on many people
-
-    def _members(self, patterns: Patterns) -> BoolArray:
-        return membership(self.exact.watched, patterns)
-
-    def _periods_of(self, alarm: Alarm, past: bool) -> list[str]:
-        """The periods that the O/E ratio of an alarm is of, or that of its reference."""
-        reference = self.exact.settings["reference"]
-        if past:
-            return [name for name in self.names if name in reference]
-        first = alarm.since or next(name for name in self.names if not reference or name > max(reference))
-        return [name for name in self.names if name >= first]
-
-    def _people_of(self, alarm: Alarm, periods: Sequence[str]) -> tuple[Headcount, list[ScoreValues]]:
-        """The people of an alarm in some periods, and their scores if many have the same one."""
-        atoms, bins, group = self.source.atoms, self.source.bins, self.groups.index(alarm.group)
-        ranges = [j for j in range(len(bins)) if alarm.where in ("", risk_range(bins.label(j)))]
-
-        def members(patterns: Patterns) -> BoolArray:
-            place = patterns.attributes.index(PERIOD)
-            inside = np.array([str(level) in periods for level in patterns.levels[place]])
-            return np.asarray(self._members(patterns)[[group]] & inside[patterns.table[:, place]])
-
-        def outside(some: Atoms) -> IntArray:
-            return (~np.isin(bins.index(some.score), ranges)).astype(np.int64)
-
-        people = Headcount.of(atoms, members, outside, 2).part([0])
-        edges = np.append(from_grid(bins.edges[:-1]), np.inf)
-        scores = score_values(atoms, members(atoms.patterns)) or []
-        return people, [one.between(edges[ranges[0]], edges[ranges[-1] + 1]) for one in scores]
-
-    def course(self) -> Course:
-        """The course with everything replaced that counts give away."""
-        exact, source, identity = self.exact, self.source, self.exact.identity
-        periods = shown_table(exact.periods, self.shown, self.periods.T.ravel())
-        alarms = tuple(self._alarm(alarm) for alarm in exact.alarms)
-        left_out = left_out_notes(self.rule.alone(source.left_out), identity)
-        evidence = self._strengths(exact.evidence, "evidence")
-        strengths = [0.0 if getattr(x, "side", "") == "below" else x for x in evidence]
-        again = exact.recalibration
-        if again is not None:
-            again = replace(again, comparison=protected_comparison(again.comparison, self.rule.fewest))
-        return replace(
-            exact,
-            alarms=alarms,
-            claims=tuple(_shown_claim(claim, alarms) for claim in exact.claims),
-            periods=periods,
-            # of few people, the lower ends of bands
-            evidence=exact.evidence.assign(evidence=np.array(strengths, dtype=np.float64)),
-            groups=self._groups(periods, alarms),
-            people=self.shown.people_at(0),
-            notes=(*source.notes, *left_out, protection_note(self.rule, identity.unit)),
-            recalibration=again,
-            _source=None,
-        )
-
-    def _strength(self, evidence: float, group: str) -> float:
-        """Evidence as it is shown: with two digits, or its band if it rests on few people."""
-        return float(f"{evidence:.2g}") if self.large[group] else band(evidence)
-
-    def _strengths(self, table: pd.DataFrame, column: str) -> list[float]:
-        return [*map(self._strength, table[column], table["group"])]
-
-    def _groups(self, periods: pd.DataFrame, alarms: Sequence[Alarm]) -> pd.DataFrame:
-        """The table of groups: the last period and the one before are those of the table of periods."""
-        table, of_group = self.exact.groups.loc[:, : LIMITS[-1]].copy(), {a.group: a for a in alarms}
-        for name in ("evidence", "highest"):
-            table[name] = pd.Series(self._strengths(table, name), dtype=object)
-        for name in LEFT:
-            table[name] = [getattr(of_group.get(group), name, NAN) for group in table["group"]]
-        for name, outwards in zip(LIMITS, (np.floor, np.ceil)):
-            table[name] = (outwards(100 * table[name]) / 100).where(table["group"].map(self.large))
-        return with_last_periods(table, periods)
-
-    def _alarm(self, alarm: Alarm) -> Alarm:
-        """An alarm whose O/E ratios follow from shown counts, without those of few people.
-
-        What is left of an error once others are taken out is an estimate of a model, as the evidence is.
-        """
-        exact = (alarm.value, alarm.low, alarm.high)
-        value, low, high = self.shown.ratio(self.of_alarm[alarm.group, alarm.test, False], exact)
-        then, past = NAN, self.of_alarm.get((alarm.group, alarm.test, True))
-        if past is not None:
-            then, *_ = self.shown.ratio(past, [alarm.reference_value] * 3)
-            then = then if (value > then) == (alarm.value > alarm.reference_value) else NAN
-        left = np.array([alarm.left_events, alarm.left_people - alarm.left_events])
-        few = alarm.left_people < FEWEST_MEASURED or self.rule.small(left).any()
-        rest: Any = zip(LEFT, printed([getattr(alarm, name) for name in LEFT], RATIO_DIGITS, repeat(not few)))
-        unknown: Any = dict.fromkeys(("people", "events", "predicted", "left_people", "left_events"), NAN)
-        return replace(
-            alarm,
-            evidence=self._strength(alarm.evidence, alarm.group),
-            value=value,
-            low=low,
-            high=high,
-            reference_value=then,
-            **dict(rest),
-            **unknown,
-        )
-
-
-def _shown_claim(claim: CourseClaim, alarms: Sequence[Alarm]) -> CourseClaim:
-    """A claim with the numbers of its alarm, as they are shown."""
-    (alarm,) = (alarm for alarm in alarms if (alarm.group, alarm.test) == (claim.who, claim.test))
-    return replace(claim, **claim_numbers(alarm))
-
-
-def band(evidence: float) -> Limit:
-    """Evidence that rests on few people, as a limit.
-
-    >>> band(0.3), band(7.0)
-    (< 1, ≥ 5)
-    """
-    reached = [end for end in BANDS if evidence >= end]
-    return Limit(reached[-1], "at least") if reached else Limit(BANDS[0], "below")

@@ -4,8 +4,9 @@
     python benchmarks/sql.py postgres --dsn DSN         # 10^6 rows
     python benchmarks/sql.py spark                      # 10^7 rows, beside Correction.apply; on Linux
 
-One correction is large (120 patterns of four attributes), one is small (10 patterns of two), and one is small and
-has points; all are default fits. Ratios are those of processor time on DuckDB and Spark, of time elsewhere: the median of pairs of runs.
+One correction is large (120 patterns of four attributes), one is small (10 patterns of two), and one is small
+and has points; all are default fits. Ratios are those of processor time on DuckDB and Spark, of time
+elsewhere: the median of pairs of runs.
 Adds its rows to benchmarks/results/sql.json.
 """
 

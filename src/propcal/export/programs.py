@@ -13,7 +13,7 @@ import math
 import re
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -141,8 +141,8 @@ class _Writer:
         number = float(text)
         exact = not infinite and level_key(number) == text and abs(number) <= MOST_WHOLE
         if not exact and (infinite or self.doubles_in):
-            language = self.doubles_in or "Python"
-            raise refused("inexact level", name=self.finder.name, text=text, language=language)
+            name, language = self.finder.name, self.doubles_in or "Python"
+            raise refused("inexact level", name=name, text=text, language=language)
         return number if exact else None
 
     def _test(self, condition: Condition) -> list[Any]:
@@ -169,8 +169,6 @@ def _r(value: Any) -> str:
         return str(int(value))
     if isinstance(value, float):
         return value.hex()
-    if not value:
-        return "NULL"
     if isinstance(value, Mapping):
         return f"list({', '.join(f'{_r_text(key)} = {_r(one)}' for key, one in value.items())})"
     kinds = {type(one) for one in value}
@@ -186,39 +184,36 @@ def _r_text(text: str) -> str:
 
 @dataclass(frozen=True)
 class Language:
-    """How a language is written: names of its files, values, and whether all of its numbers are doubles.
+    """How a language is written: names of its files, values, and its name if all of its numbers are doubles.
 
     Names and texts of a correction become values of the language, never parts of a comment, so that no file
     can bring code of its own.
     """
 
-    title: str
     ending: str
     value: Callable[[Any], str]
-    doubles: bool = True
-    statements: Mapping[str, str] = field(default_factory=dict)  # tables of which each row is a statement
+    doubles_in: str = ""
 
 
 LANGUAGES = {
-    "python": Language("Python", "py", ascii, doubles=False),
-    "javascript": Language("JavaScript", "js", json.dumps),
-    "r": Language(  # Rscript reads long statements slowly
-        "R", "R", _r, statements={"maps": "MAPS[{i}] <- {row}", "vectors": "VECTORS[[{i}]] <- {row}"}
-    ),
+    "python": Language("py", ascii),
+    "javascript": Language("js", json.dumps, "JavaScript"),
+    "r": Language("R", _r, "R"),
 }
+# tables of which each row is a statement, because Rscript reads long ones slowly
+R_STATEMENTS = {"maps": "MAPS[{}] <- {}", "vectors": "VECTORS[[{}]] <- {}"}
 
 
 def export_code(correction: Correction, language: str, *, unseen: Unseen | None = None) -> str:
     """Build the result of `Correction.to_code`."""
     check_choice("language", language, tuple(LANGUAGES))
     how = LANGUAGES[language]
-    tables = program(correction, unseen, doubles_in=how.title if how.doubles else "")
+    tables = program(correction, unseen, doubles_in=how.doubles_in)
     parts = {name: how.value(value) for name, value in tables.items() if name not in LISTED + LINES}
     parts |= {name: ",\n".join(f"  {how.value(row)}" for row in tables[name]) for name in LISTED}
     parts |= {name: "\n".join(tables[name]) for name in LINES}
-    for name, form in how.statements.items():
-        rows = enumerate(map(how.value, tables[name]), start=1)
-        parts[name] = "\n".join(form.format(i=i, row=row) for i, row in rows)
+    for name, form in R_STATEMENTS.items() if language == "r" else ():
+        parts[name] = "\n".join(form.format(i, how.value(row)) for i, row in enumerate(tables[name], 1))
     parts["n_vectors"] = f"{len(tables['vectors']):,}"
     template = (TEMPLATES / f"scorer.{how.ending}.txt").read_text(encoding="utf-8")
     return re.sub(r"@(\w+)@", lambda found: parts[found[1]], template)

@@ -518,11 +518,9 @@ def definition(groups: Any, intersections: Any, missing: Missing) -> Groups:
     if groups is None:
         return short
     if not isinstance(groups, Groups):
-        names = [groups] if isinstance(groups, str) else groups
-        named = isinstance(names, (list, tuple)) and all(isinstance(name, str) for name in names)
-        step = f"Pass the columns themselves, sensitive_features=frame[{[*names]}]" if named else None
-        what = f" must be a propcal.Groups; got a {type(groups).__name__}"
-        raise InputError(Argument("groups") + what, next_step=step)
+        names = [groups] if isinstance(groups, str) else [*groups] if isinstance(groups, tuple) else groups
+        named = isinstance(names, list) and all(isinstance(name, str) for name in names)
+        raise refused("names as groups" if named else "no groups", kind=type(groups).__name__, names=names)
     if short != Groups():
         raise refused("rule twice")
     return groups

@@ -178,19 +178,16 @@ class CsvFile:
         line = re.search(r"CSV Error on Line: (\d+)", trouble)
         where, text = f"line {int(line[1]):,}" if line else "a line", trouble.lower()
         fields = re.search(r"Expected Number of Columns: (\d+) Found: (\d+)", trouble)
-        problem, step = f" cannot be read as CSV: {where} is malformed", None
+        known: dict[str, Any] = {"path": self.path, "where": where}
         if "GZIP" in trouble or "ZSTD" in trouble:
             return self._truncated()
         if "unicode" in text or "utf-8" in text:
             return self._no_utf8()
         if fields:
-            problem = f": {where} has {fields[2]} values, the first line names {fields[1]} columns"
-            step = "Is the file cut off? Text that contains a separator must be in quotes"
-        elif "quote" in text.split("possible")[0]:
-            problem = f": a quote that opens in {where} is not closed"
-        elif "out of memory" in text:
-            problem, step = " does not fit into memory", "name fewer columns or make atoms of its parts"
-        return FileFormatError(f"{self.path}{problem}", next_step=step)
+            return refused("uneven lines", FileFormatError, n=fields[2], columns=fields[1], **known)
+        if "quote" in text.split("possible")[0]:
+            return refused("open quote", FileFormatError, **known)
+        return refused("large csv" if "out of memory" in text else "malformed", FileFormatError, **known)
 
     def _truncated(self) -> PropcalError:
         return refused("truncated", FileFormatError, path=self.path)

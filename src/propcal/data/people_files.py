@@ -32,7 +32,7 @@ from propcal.data.csv_parquet_excel import CsvFile, ParquetFile, check_dictionar
 from propcal.data.duckdb_setup import connect
 from propcal.data.frames import TOP_CODED, is_record
 from propcal.data.levels import DECIMAL, LIMIT, spellings, text_key
-from propcal.errors import FileFormatError, InputError, quoted, refused
+from propcal.errors import FileFormatError, InputError, PropcalError, quoted, refused
 
 T = TypeVar("T")
 BATCH_ROWS = 1 << 17
@@ -367,21 +367,16 @@ class TextFiles(PeopleFiles):
         totals = [f"coalesce(bit_or({form}), 0)" for form in forms]
         return dict(zip(asked, self._totals([place for place, _ in asked], totals, limit))) if asked else {}
 
-    def _no_numbers(self, place: int) -> InputError:
+    def _no_numbers(self, place: int) -> PropcalError:
         column, name = f"c{place}", self.names[place]
         patterns = [_matches(column, pattern) for pattern in (WORDS, *HINTS)]
         filters = [f"TRY_CAST(trim({column}) AS DOUBLE) IS NULL", *patterns]
         counts = [f"count({column}) FILTER ({condition})" for condition in filters]
         n, wrong, words, *hints = self._totals([place], [f"count({column})", *counts])
-        step = "If they mean missing, name them, for example --na NA"
-        if wrong == n:
-            step = "It holds only text; is it the right column?"
-        if words == n:
-            step = "It holds only yes and no, as an outcome does; is it the right column?"
-        step = next((f"{count:,} {text}" for count, text in zip(hints, HINTS.values()) if count), step)
-        are = "values is not a number" if wrong == 1 else "values are not numbers"
-        problem = f"column {name!r} must hold numbers; {wrong:,} of {n:,} {are}"
-        return InputError(problem, argument=name, next_step=step, between=". ")
+        key = "yes and no" if words == n else "only text" if wrong == n else "some text"
+        hint = next((f"{count:,} {text}" for count, text in zip(hints, HINTS.values()) if count), "")
+        are = f"{wrong:,} of {n:,} {'values is not a number' if wrong == 1 else 'values are not numbers'}"
+        return refused("numbers as text" if hint else key, name=name, are=are, hint=hint)
 
     def _totals(self, places: Sequence[int], totals: Sequence[str], limit: int | None = None) -> Any:
         """Some totals over all rows, or the first rows, of which these columns are read."""

@@ -252,6 +252,16 @@ def chosen_tests(path, owner, statement, lines, seconds):
     return chosen
 
 
+def share_without_tests(lines, seconds):
+    """How many of all changes are in statements that no test runs."""
+    found = [
+        bool(chosen_tests(path, owner, statement, lines, seconds))
+        for path in dict.fromkeys(path for path, _ in mutants())
+        for owner, statement, _ in changes(ast.parse(path.read_text()))
+    ]
+    return f"{found.count(False)} of {len(found):,} changes are in statements that no test runs"
+
+
 def mutants():
     """Module and number of each change."""
     for folder, names in MODULES.items():
@@ -299,6 +309,7 @@ class Experiment:
                 one.cache_clear()
         items = {item.nodeid: item for item in session.items}
         lines, seconds = self.tests_by_line(session.items)
+        print(share_without_tests(lines, seconds), file=sys.stderr)
 
         places = list(mutants())
         random.Random(self.options.seed).shuffle(places)

@@ -87,6 +87,7 @@ sphinx_gallery_conf = {
 html_theme = "pydata_sphinx_theme"
 html_title = f"propcal {release}"
 html_static_path = ["_static"]
+html_favicon = "_static/favicon.svg"
 html_css_files = ["propcal.css"]
 html_show_sourcelink = False
 html_copy_source = False

@@ -182,11 +182,6 @@ def fitting_note(fitted: bool, name: str = "The correction", *, unit: str = "peo
     return Note(sentence("notes", "fitting", fitted, name, unit), vital=True, about=FITTING)
 
 
-def alike_notes(events: float, people: float) -> list[str]:
-    """What may be wrong if nobody, or everybody, had the outcome."""
-    return sentences("notes", "alike", events, people)
-
-
 def shared_site_notes(parts: Mapping[str, Atoms], aurocs: Iterable[Any]) -> list[str]:
     """What a reader of measures of sites must know about atoms that were shared."""
     shared = [(one, value) for one, value in zip(parts.values(), aurocs) if one.shared is not None]

@@ -7,7 +7,7 @@ group is given up if the others leave neither an alarm nor an O/E ratio whose in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, NamedTuple
@@ -316,19 +316,20 @@ class Left(NamedTuple):
     left_events: float = NAN
 
 
-Judge = Callable[[Atoms, str, BoolArray], Left]
-
-
 class ExplainedAlarms:
     """Groups with alarms as errors to name, by their names; the first alarm comes first.
 
-    `left_of` judges a group (by its name) with other scores and some of its patterns. An alarm counts as
-    still there if it has the same direction: a group may be too low only because the correction of others was
-    too much.
+    An alarm counts as still there if it has the same direction: a group may be too low only because the
+    correction of others was too much. `names` are labels, bins and the reference.
     """
 
     def __init__(
-        self, alarms: Sequence[Alarm], atoms: Atoms, groups: Sequence[Group], bins: Bins, left_of: Judge
+        self,
+        alarms: Sequence[Alarm],
+        atoms: Atoms,
+        groups: Sequence[Group],
+        stakes: FloatArray,
+        names: Names,
     ) -> None:
         found: dict[str, list[Alarm]] = {}
         for alarm in alarms:
@@ -336,9 +337,10 @@ class ExplainedAlarms:
         first = sorted(found, key=lambda name: min(alarm.raised for alarm in found[name]))
         self.of_group = {name: found[name] for name in first}
         self.inside = dict(zip((group.name for group in groups), membership(groups, atoms.patterns)))
-        self.count, self.left_of = atoms.pattern_sums(atoms.people), left_of
+        self.groups, self.stakes, self.names = groups, stakes, names
+        self.count = atoms.pattern_sums(atoms.people)
         parts = {name: (self.inside[name], own) for name, own in self.of_group.items()}
-        self.corrected = cache(_Errors(atoms, bins, parts).corrected)
+        self.corrected = cache(_Errors(atoms, names[1], parts).corrected)
         self.known: dict[tuple[str, ...], Left] = {}
 
     def in_order(self) -> tuple[Alarm, ...]:
@@ -367,8 +369,21 @@ class ExplainedAlarms:
             apart = self.inside[name] & ~np.any([self.inside[other] for other in others], axis=0)
             enough = self.count[apart].sum() >= APART * self.count[self.inside[name]].sum()
             corrected = self.corrected(tuple(others[:MOST_CORRECTED]))
-            self.known[key] = self.left_of(corrected, name, apart if enough else self.inside[name])
+            self.known[key] = self._left_of(corrected, name, apart if enough else self.inside[name])
         return self.known[key]
+
+    def _left_of(self, corrected: Atoms, name: str, inside: BoolArray) -> Left:
+        """The alarms of some people of a group with other scores, if no other group had any evidence."""
+        place, (labels, bins, reference) = [*self.inside].index(name), self.names
+        own = PeriodCounts.of(corrected, [self.groups[place]], bins, inside[None])
+        alone = ep.evidence_over_time(own, [self.stakes[place]], reference)
+        alarms = alarms_of(own, alone, [labels[place]], bins, reference)
+        if reference:  # the O/E ratio may have been off all the time
+            return Left(alarms)
+        since = self.of_group[name][0].since
+        first = own.periods.index(since) if since else 0
+        counts = (float(part[first:].sum()) for part in (own.people, own.positives))
+        return Left(alarms, *ratio_since(own, 0, Onset(first, first, first)), *counts)
 
     def _alarm_left(self, name: str, others: Sequence[str]) -> bool:
         if not self.overlapping(name, others):
@@ -410,29 +425,6 @@ class ExplainedAlarms:
     def size(self, one: str) -> float:
         """Its people."""
         return float(self.count[self.inside[one]].sum())
-
-
-def explained(
-    raised: Sequence[Alarm], atoms: Atoms, groups: Sequence[Group], stakes: FloatArray, names: Names
-) -> tuple[Alarm, ...]:
-    """The alarms of groups to name, then others with what explains them; `names` as for `_alarm`."""
-    labels, bins, reference = names
-    places = {group.name: place for place, group in enumerate(groups)}
-
-    def left_of(corrected: Atoms, name: str, inside: BoolArray) -> Left:
-        """The alarms of some people of a group with other scores, if no other group had any evidence."""
-        place = places[name]
-        own = PeriodCounts.of(corrected, [groups[place]], bins, inside[None])
-        alone = ep.evidence_over_time(own, [stakes[place]], reference)
-        alarms = alarms_of(own, alone, [labels[place]], bins, reference)
-        if reference:  # the O/E ratio may have been off all the time
-            return Left(alarms)
-        since = next(alarm.since for alarm in raised if alarm.group == name)
-        first = own.periods.index(since) if since else 0
-        counts = (float(part[first:].sum()) for part in (own.people, own.positives))
-        return Left(alarms, *ratio_since(own, 0, Onset(first, first, first)), *counts)
-
-    return ExplainedAlarms(raised, atoms, groups, bins, left_of).in_order()
 
 
 class _Errors:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,9 +21,9 @@ from propcal.core.groups import Group, group_labels
 from propcal.monitoring.alarms import (
     Alarm,
     CourseClaim,
+    ExplainedAlarms,
     alarms_of,
     claims_of,
-    explained,
     printed_evidence,
     ratio_of,
 )
@@ -213,21 +214,22 @@ def course_of(
     *,
     reference: Sequence[str],
     settings: dict[str, Any],
-    notes: Sequence[str] = (),
+    facts: Mapping[str, Any] = MappingProxyType({}),
     left_out: int = 0,
 ) -> Course:
-    """Put counts over time into evidence, alarms, tables and claims."""
+    """Put counts over time into evidence, alarms, tables and claims; `facts` are for notes on the data."""
     groups, stakes = [one.group for one in watched], stakes_of(watched)
     sums = PeriodCounts.of(atoms, groups, bins)
     labels = group_labels(groups, atoms.patterns, identity.labels, everyone=identity.everyone)
     found = evidence_over_time(sums, stakes, reference)
 
-    from propcal.documents.audit_sentences import alike_notes
+    from propcal.documents.words import sentences
 
-    raised = alarms_of(sums, found, labels, bins, reference)
-    alarms = explained(raised, atoms, groups, stakes, (labels, bins, reference)) if raised else ()
+    raised, names = alarms_of(sums, found, labels, bins, reference), (labels, bins, reference)
+    alarms = ExplainedAlarms(raised, atoms, groups, stakes, names).in_order() if raised else ()
     periods, people = _periods(sums, labels), int(sums.people[:, 0].sum())
-    alike = alike_notes(float(sums.positives[:, 0].sum()), people)
+    notes = sentences("course", "of_data", identity, settings, **facts)
+    alike = sentences("notes", "alike", float(sums.positives[:, 0].sum()), people)
     more = {"reference": list(reference), "periods": list(sums.periods), "alarm": ALARM}
     return Course(
         conclusion=ALARM_RAISED if alarms else NO_ALARM,

@@ -26,7 +26,6 @@ from propcal.errors import Argument, InputError, refused, shown
 from propcal.monitoring.course import Course, course_of
 from propcal.monitoring.held_out import Recalibration, would_recalibrating_help
 from propcal.monitoring.watched_groups import WatchedGroup, not_watched, watch
-from propcal.numbers import listed_some, plural
 from propcal.option_records import Identity
 
 NAMES = {
@@ -362,7 +361,7 @@ class Monitor(MonitorSettings):
             self.identity,
             reference=known,
             settings={"version": __version__, **about},
-            notes=self._notes(known),
+            facts=self._facts(known),
             left_out=sum(record.left_out for record in self.records.values()),
         )
         if not recalibrate:
@@ -386,33 +385,18 @@ class Monitor(MonitorSettings):
             raise InputError("the monitor has no people yet", next_step="Add some with Monitor.add")
         return self.atoms
 
-    def _notes(self, reference: Sequence[str]) -> list[str]:
-        """What a reader should know of the data."""
+    def _facts(self, reference: Sequence[str]) -> dict[str, Any]:
+        """What a reader should know of the data; "of_data" in course.jinja says it."""
         atoms, identity, periods = self._atoms(), self.identity, self.periods
-        notes = []
-        if reference:
-            then = span_of(reference)
-            notes.append(f"The reference is the score as it was in {then}, not perfect calibration.")
         every = self.calendar.span(periods[0], periods[-1])
-        gaps = [period for period in every if period not in self.records]
-        if gaps:
-            some = listed_some(gaps, other="other")
-            notes.append(f"{plural(len(gaps), self.every)} without people: {some}.")
         small = not_watched(atoms, self.columns.words, self.gamma, self.watched)
-        if small:
-            labels = group_labels(small, atoms.patterns, identity.labels, everyone=identity.everyone)
-            names = listed_some(sorted(labels, key=lambda label: label.count(", ")))
-            share = f"{100 * self.gamma:g} % of all {identity.unit}"
-            notes.append(f"Not watched, because they have less than {share}: {names}.")
-        late = [period for period in periods if self.records[period].late]
-        if late:
-            some = listed_some(late, other="other")
-            notes.append(
-                f"Added or replaced after later periods were known: {some}. The evidence was "
-                "computed anew, in the order of time. The limit of 5 % holds as long as periods are not "
-                "replaced because of the evidence they showed."
-            )
-        return notes
+        labels = group_labels(small, atoms.patterns, identity.labels, everyone=identity.everyone)
+        return {
+            "reference": span_of(reference) if reference else "",
+            "gaps": [period for period in every if period not in self.records],
+            "small": sorted(labels, key=lambda label: label.count(", ")),
+            "late": [period for period in periods if self.records[period].late],
+        }
 
 
 def refuse_unmonitored(atoms: Atoms) -> None:

@@ -5,7 +5,6 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
-from propcal.documents.written_files import fit_lines
 
 from propcal import Atoms, PMCBoost
 from propcal.cli.atoms import some_names
@@ -14,7 +13,7 @@ from propcal.core.correction.fit_summary import WITHIN_ALPHA
 from propcal.data.frames import require
 from propcal.documents.audit_charts import unknown
 from propcal.documents.blocks import At, Column, Table
-from propcal.documents.correction import PatternCurve
+from propcal.documents.correction import PatternCurve, fit_lines
 from propcal.errors import InputError
 from propcal.numbers import IN_TEXT, ON_PAGE
 from propcal.option_records import Identity

@@ -297,12 +297,17 @@ def audited_atoms(
     return atoms
 
 
+def correction_in(given: Any) -> Any:
+    """A correction, or that of a fitted estimator; None if it is neither."""
+    correction = getattr(given, "correction_", given)
+    return correction if hasattr(correction, "apply_to_atoms") else None
+
+
 def correction_of(given: Any) -> Any:
     """A correction, or that of a fitted estimator; anything else is refused."""
-    correction = getattr(given, "correction_", given)
-    if not hasattr(correction, "apply_to_atoms"):
-        raise wrong_type("correction", "a Correction, or a fitted PMCBoost or MCBoost", correction)
-    return correction
+    if correction := correction_in(given):
+        return correction
+    raise wrong_type("correction", "a Correction, or a fitted PMCBoost or MCBoost", given)
 
 
 def wrong_type(argument: str, expected: str, given: object) -> InputError:

@@ -9,7 +9,7 @@ from typing import Any, Unpack
 import numpy as np
 import pandas as pd
 
-from propcal.auditing.audit import Audit, assemble, audited_atoms
+from propcal.auditing.audit import Audit, assemble, audited_atoms, correction_in
 from propcal.auditing.claims import FITTING
 from propcal.auditing.findings import AuditSettings, find, settings_and_names
 from propcal.auditing.pages import Pages
@@ -230,33 +230,27 @@ def _part(progress: Callable[[int, int], None] | None, i: int, n: int) -> Callab
     return None if progress is None else lambda done, total: progress(i * total + done, n * total)
 
 
-def _correction(score: Any) -> Any:
-    """The correction that was given in place of a score; None if it is a score."""
-    correction = getattr(score, "correction_", score)
-    return correction if hasattr(correction, "apply_to_atoms") else None
-
-
 def _of_atoms(
     scores: Mapping[str, Any], atoms: Atoms
 ) -> tuple[Atoms, dict[str, FloatArray], dict[str, bool | None]]:
     """Scores of each atom: their own, and what corrections make of it."""
     base, *others = scores
-    if scores[base] is not None or any(_correction(scores[name]) is None for name in others):
+    if scores[base] is not None or any(correction_in(scores[name]) is None for name in others):
         raise InputError(
             'with atoms, scores are {"base": None, ...}: None is their own score, the others are corrections',
             argument="scores",
         )
-    joint = numbered(atoms)
+    joint, corrections = numbered(atoms), {name: correction_in(scores[name]) for name in others}
     values: dict[str, FloatArray] = {base: from_grid(atoms.score)[joint.score]}
-    values |= {name: _correction(scores[name]).apply_to_atoms(atoms)[joint.score] for name in others}
-    return joint, values, {base: None} | {name: _correction(scores[name]).fitted_to(atoms) for name in others}
+    values |= {name: own.apply_to_atoms(atoms)[joint.score] for name, own in corrections.items()}
+    return joint, values, {base: None} | {name: own.fitted_to(atoms) for name, own in corrections.items()}
 
 
 def _of_rows(
     scores: Mapping[str, Any], y: Any, features: Any, weight: Any, cluster: Any, rule: AuditSettings
 ) -> tuple[Atoms, dict[str, FloatArray], dict[str, bool | None]]:
     """Atoms of single rows, and the scores of each."""
-    base, corrections = next(iter(scores)), {name: _correction(value) for name, value in scores.items()}
+    base, corrections = next(iter(scores)), {name: correction_in(value) for name, value in scores.items()}
     if corrections[base] is not None:
         raise refused("base is a correction", base=base)
     arrays, invalid = dict(scores), "null" if rule.drop_missing else "error"

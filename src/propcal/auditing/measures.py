@@ -136,29 +136,34 @@ def log_losses(score: FloatArray) -> tuple[FloatArray, FloatArray]:
     return -np.log(np.maximum(score, SMALLEST)), -np.log(np.maximum(1 - score, SMALLEST))
 
 
-def _mean_loss(sample: Sample, if_positive: FloatArray, if_negative: FloatArray) -> Estimate:
-    mean = sample.mean(if_positive, if_negative)
-    error = sample.error((if_positive - mean) / sample.total, (if_negative - mean) / sample.total)
-    reach = sample.quantile * error
-    return Estimate(mean, max(mean - reach, 0.0), mean + reach)
+# a measure, and what each atom's people with and without the outcome contribute to its error
+Influence = tuple[float, FloatArray, FloatArray]
 
 
-def brier(sample: Sample) -> Estimate:
-    """Mean squared difference of score and outcome."""
-    return _mean_loss(sample, *squared_losses(sample.score))
+def _ratio_influence(sample: Sample) -> Influence:
+    """O/E ratio."""
+    if sample.expected <= 0:
+        return UNKNOWN.value, sample.score, sample.score
+    ratio = sample.observed / sample.expected
+    shared = ratio * sample.score / sample.expected
+    return ratio, 1 / sample.expected - shared, -shared
 
 
-def log_loss(sample: Sample) -> Estimate:
-    """Mean of minus the logarithm of the probability that the score gave to what happened."""
-    return _mean_loss(sample, *log_losses(sample.score))
+def _mean_influence(sample: Sample, losses: tuple[FloatArray, FloatArray]) -> Influence:
+    """Mean of a loss, given for either outcome."""
+    mean = sample.mean(*losses)
+    if_positive, if_negative = ((loss - mean) / sample.total for loss in losses)
+    return mean, if_positive, if_negative
 
 
-def auroc_influence(sample: Sample) -> tuple[float, FloatArray, FloatArray]:
-    """AUROC, and what each atom's people with and without the outcome contribute to its error.
+def auroc_influence(sample: Sample) -> Influence:
+    """AUROC.
 
     A person with the outcome contributes by the share of people without it whose score is lower
     (ties count half), and the other way round: DeLong's components, with his m - 1 and n - 1.
     """
+    if not 0 < sample.observed < sample.total:
+        return UNKNOWN.value, sample.score, sample.score
     order = np.argsort(sample.score, kind="stable")
     score, positives, negatives = (x[order] for x in (sample.score, sample.positives, sample.negatives))
     new = score[1:] != score[:-1]
@@ -186,8 +191,6 @@ def _unbiased(total: float, sample: Sample) -> float:
 
 def auroc(sample: Sample) -> Estimate:
     """Chance that of two people the one with the outcome has the higher score, with DeLong's interval."""
-    if not 0 < sample.observed < sample.total:
-        return UNKNOWN
     area, if_positive, if_negative = auroc_influence(sample)
     error = sample.error(if_positive, if_negative)
     if not 0 < area < 1 or not error > 0:
@@ -196,6 +199,30 @@ def auroc(sample: Sample) -> Estimate:
     reach = np.exp(sample.quantile * error / (area * (1 - area)))
     odds = area / (1 - area)
     return Estimate(area, float(odds / reach / (1 + odds / reach)), float(odds * reach / (1 + odds * reach)))
+
+
+INFLUENCES: dict[str, Callable[[Sample], Influence]] = {
+    "observed_expected": _ratio_influence,
+    "brier": lambda sample: _mean_influence(sample, squared_losses(sample.score)),
+    "log_loss": lambda sample: _mean_influence(sample, log_losses(sample.score)),
+    "auroc": auroc_influence,
+}
+
+
+def _mean_loss(sample: Sample, name: str) -> Estimate:
+    mean, *influence = INFLUENCES[name](sample)
+    reach = sample.quantile * sample.error(*influence)
+    return Estimate(mean, max(mean - reach, 0.0), mean + reach)
+
+
+def brier(sample: Sample) -> Estimate:
+    """Mean squared difference of score and outcome."""
+    return _mean_loss(sample, "brier")
+
+
+def log_loss(sample: Sample) -> Estimate:
+    """Mean of minus the logarithm of the probability that the score gave to what happened."""
+    return _mean_loss(sample, "log_loss")
 
 
 # the measures of each group, beside those of a fitted curve

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from propcal.core.criterion import CRITERIA, MEAN_SQUARES, MEANINGS
 
@@ -20,45 +19,6 @@ WRONG = (TOO_HIGH, TOO_LOW)
 # The O/E ratio of a group in comparison with the others; also said of a Brier score.
 HIGHER, LOWER = "higher", "lower"
 AS_COMPARED = {TOO_LOW: HIGHER, TOO_HIGH: LOWER}
-
-
-class Headline(NamedTuple):
-    """A conclusion in a few words, and its tone: "wrong", "noise" or "few"."""
-
-    tone: str
-    words: str
-
-
-HEADLINES = {
-    MISCALIBRATED: Headline("wrong", "Miscalibrated"),
-    NONE_FOUND: Headline("noise", "No miscalibration found"),
-    NOT_ENOUGH: Headline("few", "Not enough data to judge"),
-    UNTESTED: Headline("few", "Not tested"),
-}
-
-
-def headline_of(conclusion: str, fitted_on_these: bool | None, unit: str, *, wrong: bool = False) -> Headline:
-    """The headline of an audit; a correction judged by the people it was fitted to gets no tick.
-
-    Nor does a score that is `wrong`, though it is shown to be within a share.
-
-    >>> headline_of(NONE_FOUND, True, "patients")
-    Headline(tone='few', words='Not evidence, because fitted to these very patients')
-    >>> headline_of(NONE_FOUND, False, "patients").words
-    'No miscalibration found'
-    >>> headline_of("shown to be within 20 %", None, "patients")
-    Headline(tone='noise', words='Shown to be within 20 %')
-    >>> headline_of("shown to be within 20 %", None, "patients", wrong=True).words
-    'Shown to be within 20 %, but miscalibrated'
-    """
-    if fitted_on_these and conclusion == MISCALIBRATED:
-        return Headline("wrong", f"Miscalibrated, although fitted to these very {unit}")
-    if fitted_on_these:
-        return Headline(HEADLINES[NOT_ENOUGH].tone, f"Not evidence, because fitted to these very {unit}")
-    if conclusion in HEADLINES:
-        return HEADLINES[conclusion]
-    tone = "noise" if conclusion.startswith(SHOWN) and not wrong else "few"
-    return Headline(tone, f"{conclusion[0].upper()}{conclusion[1:]}{', but miscalibrated' if wrong else ''}")
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from propcal.auditing.findings import Findings
 from propcal.auditing.headcount import Headcount
 from propcal.auditing.hypothesis_tests import SIGNIFICANCE, holm
 from propcal.auditing.loss_intervals import debiased, losses
-from propcal.auditing.measures import auroc_influence, log_losses, squared_losses
+from propcal.auditing.measures import INFLUENCES, Influence
 from propcal.auditing.names import HIGHER, LOWER
 from propcal.auditing.profile import JudgedGroups, audited_groups
 from propcal.auditing.rate_intervals import CONFIDENCE, normal_tail, t_tail
@@ -170,13 +170,19 @@ class ScorePair:
 
 
 def person_differences(a: Sample, b: Sample) -> dict[str, Difference]:
-    """Each person's contribution to a measure of the one score less that of the other."""
-    return {
-        "observed_expected": _ratio_difference(a, b),
-        "brier": _mean_difference(a, squared_losses(a.score), squared_losses(b.score)),
-        "log_loss": _mean_difference(a, log_losses(a.score), log_losses(b.score)),
-        "auroc": _auroc_difference(a, b),
-    }
+    """Measures of both scores; errors come from what each person contributes to the one less the other."""
+    found = {}
+    for name, influence in INFLUENCES.items():
+        before, after = influence(a), influence(b)
+        known = not np.isnan(before[0] + after[0])
+        error = _paired_error(a, before, after)
+        found[name] = _interval(a, before[0], after[0], error) if known else (float("nan"),) * 5
+    return found
+
+
+def _paired_error(sample: Sample, before: Influence, after: Influence) -> float:
+    """Standard error of the change of a measure."""
+    return sample.error(*(y - x for x, y in zip(before[1:], after[1:])))
 
 
 def _interval(sample: Sample, first: float, second: float, error: float) -> Difference:
@@ -184,36 +190,12 @@ def _interval(sample: Sample, first: float, second: float, error: float) -> Diff
     return first, second, gained, gained - reach, gained + reach
 
 
-def _ratio_difference(a: Sample, b: Sample) -> Difference:
-    if min(a.expected, b.expected) <= 0:
-        return (float("nan"),) * 5
-    first, second = a.observed / a.expected, b.observed / b.expected
-    shared = second * b.score / b.expected - first * a.score / a.expected
-    return _interval(a, first, second, a.error(1 / b.expected - 1 / a.expected - shared, -shared))
-
-
-def _mean_difference(a: Sample, before: Sequence[Any], after: Sequence[Any]) -> Difference:
-    return _interval(a, a.mean(*before), a.mean(*after), _mean_change(a, before, after)[1])
-
-
 def brier_test(a: Sample, b: Sample) -> tuple[float, float]:
     """By how much the Brier score changes, and the p-value of no change."""
-    change, error = _mean_change(a, squared_losses(a.score), squared_losses(b.score))
+    before, after = (INFLUENCES["brier"](sample) for sample in (a, b))
+    change, error = after[0] - before[0], _paired_error(a, before, after)
     z = abs(change) / error if error > 0 else 0.0
     return change, 2 * (normal_tail(z) if a.cluster is None else t_tail(z, max(a.n_clusters - 1, 1)))
-
-
-def _mean_change(sample: Sample, before: Sequence[Any], after: Sequence[Any]) -> tuple[float, float]:
-    """The change of a mean loss, given for either outcome, and its standard error."""
-    change = sample.mean(*after) - sample.mean(*before)
-    return change, sample.error(*((y - x - change) / sample.total for x, y in zip(before, after)))
-
-
-def _auroc_difference(a: Sample, b: Sample) -> Difference:
-    if not 0 < a.observed < a.total:
-        return (float("nan"),) * 5
-    (first, *before), (second, *after) = auroc_influence(a), auroc_influence(b)
-    return _interval(a, first, second, a.error(*(y - x for x, y in zip(before, after))))
 
 
 def _chance_square(findings: Findings, criterion: Criterion) -> float:

@@ -43,7 +43,7 @@ from propcal.documents.charts import LOOKS, Chart, Forest
 from propcal.documents.data import audit_content
 from propcal.documents.risk_ranges import groups_apart, risk_ranges
 from propcal.documents.words import all_words, sentence, table, words
-from propcal.numbers import IN_SENTENCE, ON_PAGE, Limit, are, excludes_one, known, plural
+from propcal.numbers import IN_SENTENCE, ON_PAGE, Limit, are, capital, excludes_one, known, plural
 
 TITLE = "Is this risk score right for everyone?"
 BRIEF_GROUPS, MOST_BARS = 5, 7
@@ -118,21 +118,25 @@ def audit_document(audit: Audit, around: Around | None = None) -> Document:
 
 
 def headline(audit: Audit) -> tuple[str, str]:
-    """Tone and words of the headline."""
-    fitted = audit.settings["fitted_on_these"]
-    if mostly_unjudged(audit) and not fitted:
+    """Tone and words of the headline; a correction judged by the people it was fitted to gets no tick."""
+    judged, these = audit.verdict.conclusion, f"fitted to these very {audit.identity.unit}"
+    miscalibrated, shown = judged == finding.MISCALIBRATED, judged.startswith(finding.SHOWN)
+    if audit.settings["fitted_on_these"]:
+        texts = f"Miscalibrated, although {these}", f"Not evidence, because {these}"
+        return ("wrong", texts[0]) if miscalibrated else ("few", texts[1])
+    if mostly_unjudged(audit):
         return "few", "No miscalibration found, but not enough data for most cells"
-    verdict = audit.verdict
-    wrong = verdict.conclusion.startswith(finding.SHOWN) and bool(verdict.errors)
-    return finding.headline_of(verdict.conclusion, fitted, audit.identity.unit, wrong=wrong)
+    if shown and audit.verdict.errors:
+        return "few", f"{capital(judged)}, but miscalibrated"
+    tone = "wrong" if miscalibrated else "noise" if shown or judged == finding.NONE_FOUND else "few"
+    return tone, "Not enough data to judge" if judged == finding.NOT_ENOUGH else capital(judged)
 
 
 def verdict_block(audit: Audit, subject: str = "Verdict", sites: str = "") -> Verdict:
     """The verdict of an audit; there is no tick if the score is wrong at some `sites`."""
     tone, text = headline(audit)
-    if sites and tone == finding.HEADLINES[finding.NONE_FOUND].tone:
-        tone = finding.HEADLINES[finding.MISCALIBRATED].tone
-        text = f"{text} in groups, but {sites[0].lower()}{sites[1:]}"
+    if sites and tone == "noise":
+        tone, text = "wrong", f"{text} in groups, but {sites[0].lower()}{sites[1:]}"
     return Verdict(tone, text, audit.verdict.sentences, subject)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from propcal.auditing.audit_tables import ENDS, row_dicts
-from propcal.auditing.names import CHANCE, HEADLINES, NONE_FOUND, NOT_ENOUGH, TOO_HIGH, TOO_LOW, UNTESTED
+from propcal.auditing.names import CHANCE, NONE_FOUND, NOT_ENOUGH, TOO_HIGH, TOO_LOW, UNTESTED
 from propcal.documents.blocks import (
     RATIO,
     At,
@@ -67,7 +67,7 @@ def sites_section(sites: Sites) -> Section:
 def _verdict(sites: Sites, untested: str = "") -> Verdict:
     """Without a tick: that sites do not differ does not show that the score is right at any of them."""
     nothing = sites.conclusion == NONE_FOUND
-    tone = HEADLINES[NOT_ENOUGH if nothing else sites.conclusion].tone
+    tone = "wrong" if sites.claims else "few"
     sentences = [*sites.sentences, *([untested] if untested and nothing else [])]
     return Verdict(tone, sites.headline, sentences, subject="Sites", explanation=DEFINITION)
 

@@ -200,6 +200,7 @@ def stacked_columns(found: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
 
 SHARES = ("flagged", "sensitivity", "specificity", "ppv", "net_benefit")
 AT_THRESHOLD = ("threshold", "group", "label", *(f"{x}{end}" for x in SHARES for end in ENDS), "avoided")
+AT = ("treated", "sensitivity", "specificity", "net_benefit", "low", "high", "treat_all")  # of the curve
 NEAR = 1e-9
 
 
@@ -210,36 +211,26 @@ def threshold_table(
 
     Shares have Wilson intervals for as many independent people as the group is worth (`design_effect`).
     """
-    chosen = checked_thresholds(thresholds)
-    known = net_benefit["threshold"].to_numpy() if len(net_benefit) else np.empty(0)
-    rows = []
-    for t in chosen:
-        if len(known) and not np.any(np.abs(known - t) < NEAR):
+    shown = groups[groups["kept"].astype(bool) | (groups.index == groups.index[0])]
+    at = net_benefit.reindex(columns=["group", "threshold", *AT])
+    parts = []
+    for t in checked_thresholds(thresholds):
+        here = at[np.abs(at["threshold"] - t) < NEAR]
+        if len(at) and here.empty:
             raise refused("other threshold", t=t)
-        here = net_benefit[np.abs(known - t) < NEAR] if len(known) else net_benefit
-        found = {row["group"]: row for row in row_dicts(here)}
-        rows += [
-            _row(group, found.get(group["group"]), t)
-            for i, group in enumerate(row_dicts(groups))
-            if i == 0 or group["kept"]
-        ]
-    return pd.DataFrame(rows, columns=list(AT_THRESHOLD))
-
-
-def _row(group: dict[str, Any], at: dict[str, Any] | None, t: float) -> dict[str, Any]:
-    row: dict[str, Any] = dict.fromkeys(AT_THRESHOLD, np.nan)
-    row |= {"threshold": t, "group": group["group"], "label": group["label"]}
-    if at is None:
-        return row
-    people = float(group["people"]) / float(group["design_effect"])
-    rate, flagged, sensitivity = float(group["outcome_rate"]), at["treated"], at["sensitivity"]
-    ppv = sensitivity * rate / flagged if flagged > 0 else np.nan
-    shares = np.array([flagged, sensitivity, at["specificity"], ppv])
-    n = people * np.array([1.0, rate, 1 - rate, flagged])
+        parts.append(shown.merge(here.drop(columns="threshold"), "left", "group").assign(threshold=t))
+    if not parts:
+        return pd.DataFrame(columns=list(AT_THRESHOLD))
+    table = pd.concat(parts, ignore_index=True)
+    of_group = table[["people", "design_effect", "outcome_rate"]].to_numpy(np.float64)
+    (people, effect, rate), ones = of_group.T, np.ones(len(table))
+    flagged, sensitivity, specificity, benefit, low, high, everybody = table[[*AT]].to_numpy(np.float64).T
+    ppv = np.divide(sensitivity * rate, flagged, out=np.full(len(table), np.nan), where=flagged > 0)
+    shares = np.array([flagged, sensitivity, specificity, ppv])
+    n = people / effect * np.array([ones, rate, 1 - rate, flagged])
     with np.errstate(invalid="ignore", divide="ignore"):
-        ends = wilson_interval(shares, n, NORMAL_REACH)
-    low, high = (np.where(n > 0, end, np.nan) for end in ends)
-    rows = ([*shares, at["net_benefit"]], [*low, at["low"]], [*high, at["high"]])
-    for end, numbers in zip(ENDS, rows):
-        row |= zip((f"{name}{end}" for name in SHARES), map(float, numbers))
-    return row | {"avoided": float((at["net_benefit"] - at["treat_all"]) / odds_of(np.array(t)))}
+        ends = [np.where(n > 0, end, np.nan) for end in wilson_interval(shares, n, NORMAL_REACH)]
+    for end, rows, own in zip(ENDS, (shares, *ends), (benefit, low, high)):
+        table[[f"{name}{end}" for name in SHARES]] = np.array([*rows, own]).T
+    table["avoided"] = (benefit - everybody) / odds_of(table["threshold"].to_numpy())
+    return table[[*AT_THRESHOLD]]

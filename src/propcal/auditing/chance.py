@@ -12,13 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from propcal.auditing.sample import FEWEST_CLUSTERS, atom_clusters
+from propcal.auditing.sample import FEWEST_CLUSTERS, atom_clusters, filled_clusters
 from propcal.core.atoms import Atoms
 from propcal.core.bins import Bins
 from propcal.core.categories import Categories, bucket_sums
 from propcal.core.draws import Draws, draw_outcomes
 from propcal.core.grid import UNIT, BoolArray, FloatArray, IntArray, from_grid
 from propcal.core.groups import membership
+from propcal.core.patterns import CLUSTER
 from propcal.core.reduction import without_clusters
 from propcal.data.role_columns import N_CLUSTERS
 
@@ -133,15 +134,10 @@ def different_people(atoms: Atoms, table: Categories) -> FloatArray:
 
     Of many people some share a cluster; the number that would fill as many clusters is taken.
     """
-    cluster = atom_clusters(atoms)
-    if cluster is None:
+    if CLUSTER not in atoms.patterns.attributes:
         return table.people.astype(np.float64)
-    inside = membership(table.collection.groups, atoms.patterns)
-    weight, of_pattern = bucket_sums(atoms, table.bins, atoms.people), cluster[atoms.starts[:-1]]
-    filled = np.zeros(table.people.shape)
-    for number in np.unique(of_pattern):
-        rows = of_pattern == number
-        filled += inside[:, rows] @ weight[rows] > 0
+    inside = membership(table.collection.groups, atoms.patterns).astype(np.float64)
+    filled = filled_clusters(atoms, inside, bucket_sums(atoms, table.bins, atoms.people).astype(np.float64))
     people = -N_CLUSTERS * np.log1p(-np.minimum(filled, N_CLUSTERS - 0.5) / N_CLUSTERS)
     return np.where(filled < N_CLUSTERS, people, table.people)
 

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from propcal.auditing.measures import THRESHOLDS
-from propcal.auditing.sample import atom_clusters
+from propcal.auditing.sample import atom_clusters, filled_clusters
 from propcal.core.atoms import Atoms
 from propcal.core.bins import Bins
 from propcal.core.grid import BoolArray, FloatArray, IntArray, from_grid, to_grid
 from propcal.core.groups import Group, membership
-from propcal.core.patterns import Patterns
+from propcal.core.patterns import CLUSTER, Patterns
 from propcal.core.reduction import without_clusters
 from propcal.data.role_columns import N_CLUSTERS
 
@@ -139,19 +139,15 @@ def _key(sums: Sequence[FloatArray]) -> Any:
 
 def _filled_clusters(atoms: Atoms, members: Members, place: Place, n_parts: int) -> FloatArray | None:
     """How many clusters the rows with and without the outcome fill; None if every row is a person."""
-    cluster = atom_clusters(atoms)
-    if cluster is None:
+    if CLUSTER not in atoms.patterns.attributes:
         return None
-    of_pattern, inside = cluster[atoms.starts[:-1]], members(atoms.patterns).astype(np.float64)
-    bucket = atoms.pattern_index() * n_parts + place(atoms)
-    filled = np.zeros((2, len(inside), n_parts))
-    for i, column in enumerate((atoms.positives, atoms.weight - atoms.positives)):
-        there = np.bincount(bucket, weights=column, minlength=len(atoms.patterns) * n_parts) > 1e-9
-        there_ = there.reshape(-1, n_parts).astype(np.float64)
-        for number in range(N_CLUSTERS):
-            rows = of_pattern == number
-            filled[i] += inside[:, rows] @ there_[rows] > 0
-    return filled
+    inside = members(atoms.patterns).astype(np.float64)
+    bucket, n = atoms.pattern_index() * n_parts + place(atoms), len(atoms.patterns) * n_parts
+    there = [
+        (np.bincount(bucket, weights=column, minlength=n) > 1e-9).reshape(-1, n_parts).astype(np.float64)
+        for column in (atoms.positives, atoms.weight - atoms.positives)
+    ]
+    return np.array([filled_clusters(atoms, inside, own) for own in there])
 
 
 def score_values(atoms: Atoms, inside: BoolArray) -> list[ScoreValues] | None:

@@ -263,16 +263,17 @@ def bin_labels(a: Audit) -> list[str]:
     ]
 
 
-def bin_places(a: Audit) -> Any:
+def bin_places(a: Audit) -> IntArray:
     """Number of the bin of each category."""
     names = bin_labels(a)
-    times = Counter(names)
-    alone = {name: j for j, name in enumerate(names) if times[name] == 1}
-    # bins so narrow that their labels are alike: a mean lies between the edges of its bin
+    place, times = {name: names.index(name) for name in names}, Counter(names)
+    # bins so narrow that their labels are alike: a mean, if it is known, lies between the edges of its bin
     inner = np.array(a.settings["edges"][1:-1]) - 1e-9
-    by_mean = np.searchsorted(inner, a.categories["mean_score"].to_numpy(dtype=np.float64), side="right")
-    places = [alone.get(label, int(j)) for label, j in zip(a.categories["bin"].tolist(), by_mean)]
-    return np.array(places, dtype=np.int64)
+    mean = a.categories["mean_score"].to_numpy(dtype=np.float64)
+    by_label = np.array([place.get(label, -1) for label in a.categories["bin"]], dtype=np.int64)
+    alone = np.array([times[label] == 1 for label in a.categories["bin"]], dtype=np.bool_)
+    told = alone | (np.isnan(mean) & (by_label >= 0))
+    return np.where(told, by_label, np.searchsorted(inner, mean, side="right"))
 
 
 def _row(label: str, chosen: pd.DataFrame, rho: float, own_rates: bool) -> tuple[Any, ...]:

@@ -204,6 +204,20 @@ class Sample(WithoutCaches):
         return normal_quantile(p) if self.cluster is None else t_quantile(p, max(self.n_clusters - 1, 1))
 
 
+def filled_clusters(atoms: Atoms, inside: FloatArray, there: FloatArray) -> FloatArray:
+    """In how many clusters of repeat visits somebody of each group is `there`, by pattern and part.
+
+    `inside` has the patterns of each group.
+    """
+    cluster = atom_clusters(atoms)
+    assert cluster is not None
+    of_pattern, filled = cluster[atoms.starts[:-1]], np.zeros((len(inside), there.shape[1]))
+    for number in np.unique(of_pattern):
+        rows = of_pattern == number
+        filled += inside[:, rows] @ there[rows] > 0
+    return filled
+
+
 def atom_clusters(atoms: Atoms) -> IntArray | None:
     """Cluster of repeated people of each atom, or None if every row is a person."""
     if CLUSTER not in atoms.patterns.attributes:

@@ -11,7 +11,7 @@ from propcal.auditing.audit import Audit
 from propcal.auditing.audit_claims import clearest_cells
 from propcal.auditing.audit_tables import row_dicts
 from propcal.auditing.hypothesis_tests import SIGNIFICANCE
-from propcal.auditing.loss_intervals import bin_labels, dc_by_bin
+from propcal.auditing.loss_intervals import bin_labels, bin_places, dc_by_bin
 from propcal.auditing.names import MEASURE_NAMES, NOT_ENOUGH
 from propcal.documents.blocks import At, Block, Column, Details, Fragment, Paragraphs, Section
 from propcal.documents.charts import LOOKS
@@ -61,21 +61,12 @@ def _heat(audit: Audit) -> list[Block]:
 
 def heat_rows(audit: Audit) -> tuple[list[str], list[tuple[str, list[dict[str, Any]]]]]:
     """The cells of each group in the order of the risk ranges; narrow ranges may share their name."""
-    rows = _cell_rows(audit)
-    labels, used = bin_labels(audit), list(dict.fromkeys(row["bin"] for row in rows))
-    if not set(used) <= set(labels):  # bins so narrow that the edges in the settings do not tell them
-        labels = used
-    by_group: list[tuple[str, list[dict[str, Any]]]] = []
-    last, group = len(labels), None
-    for row in rows:
-        later = [i for i, label in enumerate(labels) if label == row["bin"] and i > last]
-        if not later or row["group"] != group:
-            group, later = row["group"], [labels.index(row["bin"])]
-            nobody = {"text": "", "words": "nobody", "look": "nobody", "mark": "–"}
-            by_group.append((row["label"], [nobody] * len(labels)))
-        last = later[0]
-        by_group[-1][1][last] = _heat_cell(row)
-    return [risk_range(label) for label in labels], by_group
+    labels, nobody = bin_labels(audit), {"text": "", "words": "nobody", "look": "nobody", "mark": "–"}
+    by_group: dict[str, tuple[str, list[dict[str, Any]]]] = {}
+    for row, place in zip(_cell_rows(audit), bin_places(audit).tolist()):
+        _, cells = by_group.setdefault(row["group"], (row["label"], [nobody] * len(labels)))
+        cells[place] = _heat_cell(row)
+    return [risk_range(label) for label in labels], [*by_group.values()]
 
 
 def _heat_cell(row: Mapping[str, Any]) -> dict[str, Any]:

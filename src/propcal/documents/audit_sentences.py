@@ -28,7 +28,7 @@ from propcal.core.groups import MISSING
 from propcal.documents.blocks import At, Block, Details, Items, Paragraphs, Section
 from propcal.documents.words import VITAL, all_words, at_most, sentence, sentences, table, words
 from propcal.errors import plain
-from propcal.numbers import IN_SENTENCE, Limit, known
+from propcal.numbers import known
 from propcal.option_records import Identity
 
 if TYPE_CHECKING:
@@ -89,15 +89,8 @@ def _judged(
     """The conclusion, its sentences, and claims of how far off the score can be."""
     everybody = groups.iloc[0]
     if claims:
-        overall, beyond = (
-            [claim for claim in claims if claim.kind == kind] for kind in ("overall", "beyond")
-        )
-        than = _than_others(overall, beyond)
-        return (
-            finding.MISCALIBRATED,
-            sentences("verdict", "miscalibrated", claims, everybody, than, identity),
-            (),
-        )
+        texts = sentences("verdict", "miscalibrated", claims, everybody, identity)
+        return finding.MISCALIBRATED, texts, ()
     tested = groups[groups["kept"].astype(bool) & (groups["finding"] == finding.CHANCE)]
     overall_row = Claim("overall", everybody["group"], everybody["label"], "", **numbers_of(everybody))
     judged = everybody["finding"] == finding.CHANCE
@@ -112,25 +105,6 @@ def _judged(
         return finding.NOT_ENOUGH, sentences("verdict", "too_few", error, overall_row, identity), shown[:1]
     texts = sentences("verdict", "none_found", len(tested) - 1, everybody["people"], shown, identity)
     return finding.NONE_FOUND, texts, shown
-
-
-def _than_others(overall: Sequence[Claim], beyond: Sequence[Claim]) -> str:
-    """Of which half of all people an overall error is smaller: "less so for women than for men".
-
-    >>> women = Claim("beyond", "F", "women", "lower", estimate=1.24, others=1.53, others_label="men")
-    >>> _than_others([Claim("overall", "everybody", "", finding.TOO_LOW)], [women])
-    ', less so for women (O/E 1.24) than for men (O/E 1.53)'
-    """
-    if len(overall) != 1 or len(beyond) != 1 or not beyond[0].others_label:
-        return ""
-    (claim,), low = beyond, overall[0].direction == finding.TOO_LOW
-    ratios = claim.estimate, claim.others
-    both = all(known(r) and not isinstance(r, Limit) and (r > 1) == low for r in ratios)
-    if not both or (ratios[0] > ratios[1]) != (claim.direction == finding.HIGHER):
-        return ""
-    own, others = (f"(O/E {IN_SENTENCE.decimal(ratio)})" for ratio in ratios)
-    more = "more" if (claim.direction == finding.HIGHER) == low else "less"
-    return f", {more} so for {claim.label} {own} than for {claim.others_label} {others}"
 
 
 def _everywhere(_: Sequence[Claim], groups: pd.DataFrame, identity: Identity, within: float) -> list[str]:

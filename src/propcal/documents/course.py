@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from propcal.auditing.audit_tables import row_dicts
+from propcal.auditing.audit_tables import ENDS, row_dicts
 from propcal.auditing.compare import loss_of_everybody
 from propcal.auditing.names import MEASURE_NAMES
 from propcal.auditing.rate_intervals import NORMAL_REACH, wilson_interval
@@ -33,7 +33,7 @@ from propcal.documents.data import course_content
 from propcal.documents.words import all_words, at_most, sentence, sentences, table, words
 from propcal.monitoring.course import ALARM_RAISED, Course
 from propcal.monitoring.e_processes import ALARM
-from propcal.monitoring.held_out import FEWEST_FITTED, HARMS, HELPS, RECALIBRATED, UNCLEAR, Recalibration
+from propcal.monitoring.held_out import FEWEST_FITTED, RECALIBRATED, Recalibration
 from propcal.numbers import known, plural, without_limits
 
 MOST_BANDS = 3  # O/E ratios of groups in one picture, beside that of everybody
@@ -103,19 +103,11 @@ def _right_to_within(groups: pd.DataFrame) -> list[str]:
 
 def recalibration_sentence(recalibration: Recalibration) -> str:
     """Whether it helps: the log loss of everybody before and after, and groups that are further off."""
-    judged = recalibration.answer in (HELPS, HARMS, UNCLEAR)
-    return sentence(
-        "course",
-        "recalibration",
-        recalibration.answer,
-        span_of(recalibration.fitted),
-        span_of(recalibration.judged),
-        row=loss_of_everybody(recalibration.comparison),
-        digits=MEASURE_NAMES["log_loss"].digits,
-        unit=recalibration.comparison.audits[RECALIBRATED].identity.unit,
-        fewest=FEWEST_FITTED + 1,
-        worse=recalibration.comparison.worse_groups(RECALIBRATED) if judged else [],
-    )
+    comparison, spans = recalibration.comparison, map(span_of, (recalibration.fitted, recalibration.judged))
+    loss, digits = loss_of_everybody(comparison), MEASURE_NAMES["log_loss"].digits
+    unit, worse = comparison.audits[RECALIBRATED].identity.unit, comparison.worse_groups(RECALIBRATED)
+    about = loss, digits, unit, FEWEST_FITTED + 1, worse
+    return sentence("course", "recalibration", recalibration.answer, *spans, *about)
 
 
 def next_steps(course: Course) -> list[str]:
@@ -237,11 +229,7 @@ def _rates(course: Course) -> list[Block]:
     below = words("tables", "rates_over_time", more=more, gaps=len(known) < len(course.periods))
     periods = table("periods", row_dicts(course.periods), unit=course.identity.unit)
     plots = Plots([_rate_plot(course, group, i) for i, group in enumerate(shown)])
-    return [
-        Paragraphs([below]),
-        plots,
-        Details(periods.title, [periods]),
-    ]
+    return [Paragraphs([below]), plots, Details(periods.title, [periods])]
 
 
 def _rate_plot(course: Course, group: str, i: int) -> Plot:
@@ -274,20 +262,14 @@ def _last_period(course: Course) -> Section:
 
 def _recalibration(course: Course, recalibration: Recalibration) -> list[Block]:
     """Whether recalibrating would help, and what it does to each group."""
-    label = recalibration.comparison.audits[RECALIBRATED].labels | dict(
-        zip(course.groups["group"], course.groups["label"])
-    )
-    by_group: dict[str, dict[str, Any]] = {}
-    for row in row_dicts(recalibration.comparison.differences):
-        by_group.setdefault(row["group"], {})[row["measure"]] = row
-    rows = []
-    for group, measures in by_group.items():
-        if {RATIO, "log_loss"} <= {*measures}:
-            ratio, loss = measures[RATIO], measures["log_loss"]
-            change = {"change": loss["difference"], "change_low": loss["low"], "change_high": loss["high"]}
-            rows.append(
-                {"label": label.get(group, group), "before": ratio["base"], "after": ratio["value"], **change}
-            )
+    named, found = recalibration.comparison.audits[RECALIBRATED].labels, recalibration.comparison.differences
+    label = named | dict(zip(course.groups["group"], course.groups["label"]))
+    loss = {row["group"]: row for row in row_dicts(found[found["measure"] == "log_loss"])}
+    rows = [
+        {"label": label.get(row["group"], row["group"]), "before": row["base"], "after": row["value"]}
+        | {f"change{end}": loss[row["group"]][name] for end, name in zip(ENDS, ("difference", "low", "high"))}
+        for row in row_dicts(found[(found["measure"] == RATIO) & found["group"].isin(loss)])
+    ]
     heading = "Would recalibrating help?"
     blocks: list[Block] = [
         Paragraphs([recalibration.sentence]),

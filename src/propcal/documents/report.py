@@ -13,9 +13,9 @@ from typing import Any
 from propcal.auditing.audit import Audit, correction_of, wrong_type
 from propcal.auditing.audit_tables import row_dicts
 from propcal.auditing.compare import Comparison
-from propcal.auditing.names import HIGHER, LOWER, MEASURE_NAMES, MISCALIBRATED, NONE_FOUND
+from propcal.auditing.names import MEASURE_NAMES, MISCALIBRATED, NONE_FOUND
 from propcal.auditing.pages import Pages
-from propcal.auditing.score_changes import BETTER, HARDLY, SAME, WORSE
+from propcal.auditing.score_changes import BETTER, HARDLY, WORSE
 from propcal.core.correction.fit_summary import FitSummary
 from propcal.core.groups import EVERYBODY
 from propcal.documents.audit import Around, audit_document, headline, threshold_label, verdict_block
@@ -216,34 +216,14 @@ def _flags(comparison: Comparison, name: str, i: int, heading: str) -> list[Bloc
 
 def change_sentences(comparison: Comparison, name: str) -> list[str]:
     """Whether the people are those of the fit; who is better and who worse off; who is flagged."""
-    changes, flags = (table[table["score"] == name] for table in (comparison.changes, comparison.flags))
-    everybody, claims = changes["group"] == EVERYBODY.name, comparison.claims_of(name)
-    claims = sorted(claims, key=lambda claim: -abs(claim.size))
+    changes, flags = (
+        row_dicts(table[table["score"] == name]) for table in (comparison.changes, comparison.flags)
+    )
+    claims = sorted(comparison.claims_of(name), key=lambda claim: -abs(claim.size))
+    base, audit = comparison.audits[comparison.base], comparison.audits[name]
     before, after = (
-        {claim.direction for claim in comparison.audits[each].verdict.claims if claim.kind == "overall"}
-        for each in (comparison.base, name)
+        {claim.direction for claim in one.verdict.claims if claim.kind == "overall"} for one in (base, audit)
     )
-    labels = comparison.audits[comparison.base].labels
-    brier = []
-    for way in (LOWER, HIGHER):
-        groups = changes.loc[changes["brier_change"] == way, "group"].tolist()
-        some = [labels[group] for group in groups if group != EVERYBODY.name]
-        brier += [(way, EVERYBODY.name in groups, some)] if groups else []
-    return sentences(
-        "comparison",
-        "changes",
-        name,
-        comparison.base,
-        name in comparison.unchanged,
-        comparison.fitted_on_these(name),
-        newly=after - before,
-        better=[claim for claim in claims if claim.direction == BETTER],
-        worse=[claim for claim in claims if claim.direction == WORSE],
-        same=int((changes["change"] == SAME).sum()),
-        hardly=HARDLY,
-        n=len(changes),
-        tested=int((~everybody).sum()) if len(changes) else None,
-        crossed=row_dicts(flags[flags["group"] == EVERYBODY.name]),
-        brier=brier,
-        who=comparison.audits[name].identity,
-    )
+    known = name in comparison.unchanged, comparison.fitted_on_these(name), after - before
+    found = claims, changes, base.labels, HARDLY, [row for row in flags if row["group"] == EVERYBODY.name]
+    return sentences("comparison", "changes", name, comparison.base, *known, *found, audit.identity)

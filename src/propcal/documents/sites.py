@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from propcal.auditing.audit_tables import ENDS, row_dicts
-from propcal.auditing.names import CHANCE, NONE_FOUND, NOT_ENOUGH, TOO_HIGH, TOO_LOW, UNTESTED
+from propcal.auditing.names import CHANCE, NONE_FOUND, NOT_ENOUGH, TOO_HIGH, TOO_LOW
 from propcal.documents.blocks import (
     RATIO,
     At,
@@ -35,7 +35,7 @@ from propcal.documents.charts import (
     round_axis,
 )
 from propcal.documents.words import all_words, sentence, sentences, table, words
-from propcal.monitoring.held_out import FURTHER, NEARER, NONE, WORSE, Travel
+from propcal.monitoring.held_out import Travel
 from propcal.numbers import ON_PAGE, excludes_one, known, without_limits
 from propcal.sites.compare_sites import ALL_SITES, SCALES, TOO_SMALL, Sites
 
@@ -214,16 +214,4 @@ def finding_text(row: Any) -> str:
 
 def travel_sentence(travel: Travel) -> str:
     """Whether a correction transfers, in words."""
-    table = travel.table
-    n, none = int((table["finding"] != UNTESTED).sum()), int((table["finding"] == NONE).sum())
-    others = "site" if len(table) == 2 else "sites"
-    if none == n:
-        return f"No fit on the other {others} found an error to correct."
-    nearer, further = (table["moved"] == word for word in (NEARER, FURTHER))
-    worse, same = (table["finding"] == WORSE) & ~further, table["finding"] == NONE
-    off = {
-        side: row_dicts(table[(table["level"] == side) & ~further & ~worse]) for side in (TOO_HIGH, TOO_LOW)
-    }
-    off = {side: rows for side, rows in off.items() if rows}
-    moved = int(nearer.sum()), row_dicts(table[further]), row_dicts(table[worse]), off, row_dicts(table[same])
-    return sentence("sites", "travel", travel.pooled, n, others, *moved)
+    return sentence("sites", "travel", row_dicts(travel.table), travel.pooled)

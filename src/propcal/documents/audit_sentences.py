@@ -15,7 +15,7 @@ import scipy
 
 from propcal.auditing import names as finding
 from propcal.auditing.audit_claims import certificate, events_needed, shown_within
-from propcal.auditing.audit_tables import tests_frame
+from propcal.auditing.audit_tables import row_dicts, tests_frame
 from propcal.auditing.bin_free import BinFree
 from propcal.auditing.claims import FITTING, Claim, Note, Verdict, numbers_of
 from propcal.auditing.findings import Findings
@@ -114,14 +114,10 @@ def _everywhere(_: Sequence[Claim], groups: pd.DataFrame, identity: Identity, wi
 
 
 def _margins(claims: Sequence[Claim], groups: pd.DataFrame, identity: Identity, within: float) -> list[str]:
-    everybody, share = groups.iloc[0], at_most(within)
-    outside, inside = ([c for c in claims if c.kind == kind] for kind in ("outside", "within"))
-    tested = groups[groups["kept"].astype(bool) & groups["certain_within"].notna()]
-    unsure = tested.loc[~tested["group"].isin([claim.who for claim in claims]), "label"].tolist()
-    shown = len(inside) - 1 if inside and inside[0].who == everybody["group"] else 0
-    numbers = [everybody[name] for name in ("mean_score", "design_effect")]
+    tested = row_dicts(groups[groups["kept"].astype(bool) & groups["certain_within"].notna()])
+    numbers = [groups[name].iloc[0] for name in ("mean_score", "design_effect")]
     events = events_needed(within, *(numbers if all(map(known, numbers)) else ()))
-    return sentences("verdict", "margins", outside, unsure, shown, len(tested) - 1, events, share, identity)
+    return sentences("verdict", "margins", claims, tested, events, at_most(within), identity)
 
 
 def notes_of(findings: Findings, identity: Identity, groups: pd.DataFrame) -> tuple[str, ...]:

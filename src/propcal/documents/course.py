@@ -34,7 +34,7 @@ from propcal.documents.words import all_words, at_most, sentence, sentences, tab
 from propcal.monitoring.course import ALARM_RAISED, Course
 from propcal.monitoring.e_processes import ALARM
 from propcal.monitoring.held_out import FEWEST_FITTED, RECALIBRATED, Recalibration
-from propcal.numbers import known, plural, without_limits
+from propcal.numbers import known, without_limits
 
 MOST_BANDS = 3  # O/E ratios of groups in one picture, beside that of everybody
 MOST_LINES = 6  # colours that can be told apart
@@ -161,21 +161,18 @@ def ratio_plot(course: Course, groups: Any = None) -> Plot:
         place = course.settings["periods"].index(first)
         lines.append(Mark("line", "alarm", [place, place], [y.low, y.high], name=f"first alarm, {first}"))
     more = len(named) - MOST_BANDS if groups is None else 0
-    description = words("pictures", "ratios")
-    description += f" {plural(more, 'more named group')}: see below." if more > 0 else ""
-    description += "".join(_gaps(course, name, label[name]) for name in drawn)
+    gaps = [(label[name], *_gaps(course, name)) for name in drawn]
+    about = {"every": course.settings["every"], "exact": course._source is not None}
+    description = words("pictures", "ratios", more=more, gaps=gaps, **about)
     heading = "Named groups and everybody" if named else "Everybody"
     return Plot("ratio", heading, description, x, y, [*marks, *lines], 720, 300)
 
 
-def _gaps(course: Course, group: str, label: str) -> str:
-    """Why a line has gaps, if periods with people have no O/E ratio."""
+def _gaps(course: Course, group: str) -> tuple[int, int]:
+    """In how many periods with people a group has no O/E ratio, and of how many."""
     rows = course.periods[course.periods["group"] == group]
     missing = np.isnan(without_limits(rows[RATIO])) & (rows["people"].to_numpy() != 0)
-    if not missing.any():
-        return ""
-    why = "without expected events" if course._source is not None else "withheld to protect small counts"
-    return f" {label}: {int(missing.sum())} of {plural(len(rows), course.settings['every'])} {why}."
+    return int(missing.sum()), len(rows)
 
 
 def _evidence(course: Course) -> list[Block]:

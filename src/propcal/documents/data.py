@@ -173,36 +173,26 @@ def json_text(content: dict[str, Any]) -> str:
 
 def openmetrics(course: Course, state: str = "") -> str:
     """One gauge for each number, labelled by score, state and group: several monitors do not collide."""
-    lines: list[str] = []
-    about = {"score": course.identity.score or course.settings["score"]}
-    about |= {"state": state} if state else {}
-    # a gauge: the textfile collector of Prometheus does not know the type "info"
-    lines += _head("info", "The version of propcal that wrote these numbers.")
-    lines.append(_sample("info", {"version": __version__} | about, 1.0))
+    settings = course.settings
+    about = {"score": course.identity.score or settings["score"]} | ({"state": state} if state else {})
     # a group as it is called in code, and as people read it
     rows = [({"group": row["group"], "label": row["label"]} | about, row) for row in row_dicts(course.groups)]
+    end = Calendar(settings["every"], settings["timezone"]).end(course.last)
+    samples = {
+        "version": [({"version": __version__} | about, 1.0)],
+        "last_end": [(about, datetime.combine(end, time(), UTC).timestamp())],
+    }
+    lines: list[str] = []
     for column, (name, meaning) in all_words("gauges").items():
-        lines += _head(name, meaning)
-        for labels, row in rows:
-            if known(row[column]) and not isinstance(row[column], Limit):
-                lines.append(_sample(name, labels, float(row[column])))
-    lines += _head("alarm", "Whether an alarm was raised for the group, by any test: 1 or 0.")
-    lines += [_sample("alarm", labels, float(bool(row["alarm"]))) for labels, row in rows]
-    lines += _head("last_period_end_timestamp_seconds", "End of the last period, as a Unix time.", "seconds")
-    calendar = Calendar(course.settings["every"], course.settings["timezone"])
-    end = datetime.combine(calendar.end(course.last), time(), UTC).timestamp()
-    lines.append(_sample("last_period_end_timestamp_seconds", about, end))
+        # a gauge: the textfile collector of Prometheus does not know the type "info"
+        unit = [f"# UNIT propcal_{name} seconds"] if name.endswith("_seconds") else []
+        lines += [f"# TYPE propcal_{name} gauge", *unit, f"# HELP propcal_{name} {meaning}"]
+        own = samples.get(column) or [(labels, row[column]) for labels, row in rows]
+        shown = ((labels, value) for labels, value in own if known(value) and not isinstance(value, Limit))
+        lines += [f"propcal_{name}{_labels(labels)} {float(value)!r}" for labels, value in shown]
     return "\n".join([*lines, "# EOF", ""])
 
 
-def _head(name: str, meaning: str, unit: str = "") -> list[str]:
-    lines = [f"# TYPE propcal_{name} gauge"]
-    if unit:
-        lines.append(f"# UNIT propcal_{name} {unit}")
-    return [*lines, f"# HELP propcal_{name} {meaning}"]
-
-
-def _sample(name: str, labels: dict[str, Any], value: float) -> str:
-    escaped = {key: plain(text).replace("\\", "\\\\").replace('"', '\\"') for key, text in labels.items()}
-    pairs = ",".join(f'{key}="{text}"' for key, text in escaped.items())
-    return f"propcal_{name}{{{pairs}}} {value!r}"
+def _labels(texts: dict[str, Any]) -> str:
+    escaped = {key: plain(text).replace("\\", "\\\\").replace('"', '\\"') for key, text in texts.items()}
+    return "{" + ",".join(f'{key}="{text}"' for key, text in escaped.items()) + "}"

@@ -13,7 +13,7 @@ from typing import Any
 from propcal.auditing.audit import Audit, correction_of, wrong_type
 from propcal.auditing.audit_tables import row_dicts
 from propcal.auditing.compare import Comparison
-from propcal.auditing.names import MEASURE_NAMES, MISCALIBRATED, NONE_FOUND
+from propcal.auditing.names import LOWER, MEASURE_NAMES, MISCALIBRATED, NONE_FOUND
 from propcal.auditing.pages import Pages
 from propcal.auditing.score_changes import BETTER, HARDLY, WORSE
 from propcal.core.correction.fit_summary import FitSummary
@@ -85,8 +85,8 @@ def comparison_document(comparison: Comparison, around: Around | None = None) ->
     name, audit = [*comparison.audits.items()][-1]
     unchanged = name in comparison.unchanged
     ways = [claim.direction for claim in comparison.claims_of(name)]
-    lower = comparison.changes.query("score == @name and brier_change == @LOWER")
-    steps = next_steps(audit, name, ways.count(WORSE), ways.count(BETTER) + len(lower))
+    lower = comparison.changes.loc[comparison.changes["score"] == name, "brier_change"] == LOWER
+    steps = next_steps(audit, name, ways.count(WORSE), ways.count(BETTER) + int(lower.sum()))
     steps = sentences("notes", "unchanged", audit, comparison.base) if unchanged else steps
     compared = [
         f"For comparison, “{other}”: {one.verdict.conclusion}. {' '.join(_besides_conclusion(one))}"

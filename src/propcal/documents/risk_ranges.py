@@ -16,7 +16,7 @@ from propcal.auditing.names import MEASURE_NAMES, NOT_ENOUGH
 from propcal.documents.blocks import At, Block, Column, Details, Fragment, Paragraphs, Section
 from propcal.documents.charts import LOOKS
 from propcal.documents.words import table, words
-from propcal.numbers import IN_SENTENCE, ON_PAGE, Limit, known, risk_range
+from propcal.numbers import ON_PAGE, Limit, known, risk_range
 
 SHADES = (0.025, 0.05, 0.1)  # gaps from which cells of the heat map are darker
 BRIEF_CELLS = 3
@@ -113,15 +113,9 @@ def _losses(audit: Audit) -> list[Block]:
         measure = MEASURE_NAMES[str(row["name"])]
         row |= {"digits": measure.digits, "measure": measure.name}
     blocks: list[Block] = [table("losses", rows)]
-    gaps = [
-        f"{MEASURE_NAMES[str(row['name'])].symbol} {IN_SENTENCE.decimal(row['rms'], 3)} "
-        f"({IN_SENTENCE.ci(row['low'], row['high'], 3)})"
-        for row in row_dicts(audit.debiased.reset_index())
-        if known(row["rms"])
-    ]
+    gaps = [row for row in row_dicts(audit.debiased.reset_index()) if known(row["rms"])]
     if gaps:
-        typical = f"Typical gap of a cell, without what chance adds (root mean square): {'; '.join(gaps)}."
-        blocks.append(Paragraphs([typical], places=At.TEXT | At.WRITTEN))
+        blocks.append(Paragraphs([words("tables", "typical", gaps=gaps)], places=At.TEXT | At.WRITTEN))
     return blocks
 
 

@@ -108,7 +108,7 @@ def test_a_cell_is_told_where_groups_differ_and_none_can_be_named():
     assert not cell_claims(tests, [Claim("group", "old", "old", "too low")], cells[0])
     who, numbers = Identity(score="", unit="visits"), {"estimate": 0.11, "predicted": 0.08, "label": "old"}
     told = [
-        " ".join(sentences("verdict", "miscalibrated", claims, {}, "", who))
+        " ".join(sentences("verdict", "miscalibrated", claims, {}, who))
         for claims in ([unnamed], [unnamed, replace(claim, **numbers)])
     ]
     assert told[0].endswith("more than chance explains, but no single subgroup can be named.")

@@ -32,11 +32,6 @@ def row_dicts(table: pd.DataFrame) -> list[dict[str, Any]]:
     return [dict(zip(columns, values)) for values in zip(*columns.values())]
 
 
-def tests_frame(tests: Sequence[CalibrationTest]) -> pd.DataFrame:
-    """One row a test."""
-    return pd.DataFrame(tests, columns=list(CalibrationTest.__dataclass_fields__))
-
-
 def smallest_alpha_frame(table: Categories, *, gamma: float, rho: float) -> pd.DataFrame:
     """The smallest alpha for which a score is (alpha, lambda)-MC or -PMC, by each of the two size rules."""
     columns = {

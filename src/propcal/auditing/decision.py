@@ -9,7 +9,7 @@ people, cells of different bins do not.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -110,20 +110,6 @@ MANY = 200  # groups; of more, those that are as expected get no exact p-value
 MIN_PEOPLE = 30  # what a cell needs to be tested, by default
 
 
-@dataclass(frozen=True, eq=False)
-class Decision:
-    """The tests, the gap in standard errors that few perfect scores exceed, and the cells tested."""
-
-    tests: tuple[ht.CalibrationTest, ...]
-    limit: float
-
-    @property
-    def rejected(self) -> tuple[str, ...]:
-        """The names of the tests that found an error, the most significant first."""
-        found = sorted((test for test in self.tests if test.rejected), key=lambda test: test.adjusted_p)
-        return tuple(test.test for test in found)
-
-
 def decide(
     atoms: Atoms,
     everybody: Sample,
@@ -132,11 +118,11 @@ def decide(
     judged: JudgedGroups,
     bin_effects: FloatArray,
     effect: float | None = None,
-) -> Decision:
+) -> tuple[list[ht.CalibrationTest], float]:
     """Test everything, from atoms that may have clusters of repeated people, and the sample of them all.
 
     `bin_effects` are the design effects of repeat visits in each bin; that of everybody is computed, unless
-    it is known.
+    it is known. Returns the tests, and the gap of a cell in standard errors that few perfect scores exceed.
     """
     bare = without_clusters(atoms)
     cells = chance.score_cells(bare, table.bins)
@@ -152,7 +138,7 @@ def decide(
     largest = gap_test(cells, table, bare.patterns, bin_effects)
     families[ht.CELLS] = [(ht.CATEGORIES, largest[:2])]
     known = {family: [t for t in tests if not np.isnan(t[1][1])] for family, tests in families.items()}
-    return Decision(tuple(ht.adjust(known, ht.shares_for(everybody))), largest.limit)
+    return ht.adjust(known, ht.shares_for(everybody)), largest.limit
 
 
 def errors_found_in(data: FittingData, settings: Settings) -> FoundErrors:
@@ -165,13 +151,13 @@ def errors_found_in(data: FittingData, settings: Settings) -> FoundErrors:
     people, effects = chance.different_people(data.rows, table), chance.design_effect(data.rows, bins)
     enough = chance.enough_people(people, table.people, effects, MIN_PEOPLE)
     table = replace(table, eligible=table.eligible & enough)
-    decision = decide(data.rows, everybody, table, sizes, judged, effects, data.effect)
-    found = decision.rejected
+    tests, limit = decide(data.rows, everybody, table, sizes, judged, effects, data.effect)
+    found = tuple(test.test for test in sorted(tests, key=lambda test: test.adjusted_p) if test.rejected)
     overall = EVERYBODY.name in found or ht.SLOPE in found
     between = ht.DIFFERENCES in found or ht.GROUP_SLOPES in found
     certain = any(certain_regions(atoms))  # they leave nothing to chance, so that there is no test
     found += (CERTAIN,) * certain
-    return FoundErrors(bool(decision.tests), found, overall, decision.limit, between, certain)
+    return FoundErrors(bool(tests), found, overall, limit, between, certain)
 
 
 def group_tests(

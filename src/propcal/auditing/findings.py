@@ -163,7 +163,7 @@ class Findings:
     table: Categories
     noise: Chance
     profiles: list[Profile]
-    tests: tuple[CalibrationTest, ...]
+    tests: list[CalibrationTest]
     claims: tuple[Claim, ...]
     left: dict[str, Estimate]
     certain: dict[str, tuple[float, float]]
@@ -210,10 +210,10 @@ def find(
     measured = profiles(atoms, sizes, judged, least, rule.thresholds, rng, progress)
     everybody = measured[0].sample
     untested = _untested(bare, everybody)
-    tests: tuple[CalibrationTest, ...] = ()
+    tests: list[CalibrationTest] = []
     if not untested:
         _check_enough(everybody, rule.within)
-        tests = decide(atoms, everybody, table, sizes, judged, noise.effect).tests
+        tests, _ = decide(atoms, everybody, table, sizes, judged, noise.effect)
     named = {EVERYBODY.name, *(test.test for test in tests)}
     tested = [one for one in measured if one.size.group.name in named and not one.size.left_out]
     claims, left = _claims(atoms, measured, tested, tests)

@@ -36,7 +36,7 @@ from propcal.core.criterion import CRITERIA, Criterion
 from propcal.core.grid import FloatArray, to_grid
 from propcal.core.groups import EVERYBODY, Group, membership
 from propcal.core.reduction import rescored, without_clusters
-from propcal.numbers import IN_SENTENCE, known, p_equals
+from propcal.numbers import IN_SENTENCE, known
 
 Difference = tuple[float, float, float, float, float]  # base, value, difference, low, high
 COLUMNS = ("score", "measure", "group", "base", "value", "difference", "low", "high")
@@ -262,16 +262,6 @@ class GroupChange:
             return self.label
         before, after = (IN_SENTENCE.decimal(ratio) for ratio in (self.ratio_before, self.ratio_after))
         return f"{self.label} (O/E {before} before, {after} after)"
-
-    @property
-    def rates(self) -> str:
-        """The observed rate, both predictions and the p-value."""
-        numbers = (self.observed, self.before, self.after)
-        parts = [p_equals(self.p_value)]
-        if all(map(known, numbers)):
-            observed, before, after = map(IN_SENTENCE.percent, numbers)
-            parts.insert(0, f"observed {observed}, predicted {before} before and {after} after")
-        return "; ".join(parts)
 
 
 def _change(z: float, p: float, before: float, after: float) -> str:

@@ -15,11 +15,11 @@ import scipy
 
 from propcal.auditing import names as finding
 from propcal.auditing.audit_claims import certificate, events_needed, shown_within
-from propcal.auditing.audit_tables import row_dicts, tests_frame
+from propcal.auditing.audit_tables import row_dicts
 from propcal.auditing.bin_free import BinFree
 from propcal.auditing.claims import FITTING, Claim, Note, Verdict, numbers_of
 from propcal.auditing.findings import Findings
-from propcal.auditing.hypothesis_tests import SIGNIFICANCE
+from propcal.auditing.hypothesis_tests import SIGNIFICANCE, CalibrationTest
 from propcal.auditing.loss_intervals import RATIO, ranges_unsure, shared_bounds
 from propcal.auditing.measures import reversed_area
 from propcal.auditing.profile import FEWEST_EFFECTIVE
@@ -34,6 +34,7 @@ from propcal.option_records import Identity
 if TYPE_CHECKING:
     from propcal.auditing.audit import Audit
 
+TESTED = list(CalibrationTest.__dataclass_fields__)  # columns of the table of tests
 MOST_SENTENCES = 4  # what does not fit is in the tables
 TOO_UNSURE = 0.3  # if the score could be off by more than this share overall, the data cannot judge it
 
@@ -53,7 +54,7 @@ def verdict_of(
     """
     rule, untested, fitted = findings.rule, findings.untested, bool(findings.fitted_on_these)
     within, unit, identity = rule.within, identity.unit, findings.subject(identity)
-    tests = tests_frame(findings.tests) if tests is None else tests
+    tests = pd.DataFrame(findings.tests, columns=TESTED) if tests is None else tests
     too_small = sentence("verdict", "too_small", rule, unit, findings.people.frequencies, FEWEST_EFFECTIVE)
     if untested:
         return Verdict(finding.UNTESTED, (f"{identity.subject} was not tested: {untested}.",), tests)

@@ -129,19 +129,13 @@ def test_a_correction_that_changes_nobody_is_no_reason_to_use_a_wrong_score():
 
 
 def told_changes(same, n):
-    return sentence(
-        "comparison",
-        "changes",
-        *("new", "old", False, False),
-        **{
-            "newly": [],
-            "better": [],
-            "worse": [],
-            "crossed": [],
-            "brier": [],
-            "who": Identity(unit="visits"),
-        },
-        **{"same": same, "hardly": 0.03, "n": n, "tested": n - 1},
+    """What is said of so many groups, everybody the first of them, with so many that hardly change."""
+    change = ["hardly changed"] * same + ["could be chance"] * (n - same)
+    names = ["everybody", *(f"g={i}" for i in range(1, n))]
+    rows = [{"group": g, "change": c, "brier_change": "could be chance"} for g, c in zip(names, change)]
+    labels = dict(zip(names, names))
+    return " ".join(
+        sentences("comparison", "changes", "new", "old", False, False, (), [], rows, labels, 0.03, [], None)
     )
 
 

@@ -122,7 +122,7 @@ def group_claims(
     claims = []
 
     def add(kind: Kind, who: str, sign: float, test: ht.CalibrationTest, **more: Any) -> None:
-        claims.append(_claim(kind, who, sign, test.test, test.adjusted_p, **more))
+        claims.append(claim_of(kind, who, sign, test.test, test.adjusted_p, **more))
 
     overall = rejected[EVERYBODY.name].statistic if errors.level else 0.0
     if errors.level:
@@ -131,7 +131,7 @@ def group_claims(
     if curved:
         add("shape", EVERYBODY.name, 0.0, min(curved, key=lambda test: test.adjusted_p), where=regions)
     elif regions:  # scores of exactly 0 or 1, which leave nothing to chance
-        claims.append(_claim("shape", EVERYBODY.name, 0.0, CERTAIN, 0.0, where=regions))
+        claims.append(claim_of("shape", EVERYBODY.name, 0.0, CERTAIN, 0.0, where=regions))
     for group, beyond, sign, p_value, given in sorted(
         errors.named, key=lambda one: -abs(excess[one.group.name])
     ):
@@ -139,7 +139,7 @@ def group_claims(
         others = _others(atoms, group, [one.size.group for one in profiles]) if alone else {}
         own = rejected[group.name].statistic if group.name in rejected else 0.0
         if beyond and own * overall >= 0:  # a group that is off in the other direction is told by itself
-            claims.append(_claim("beyond", group.name, sign, FROM_OVERALL, p_value, given=given, **others))
+            claims.append(claim_of("beyond", group.name, sign, FROM_OVERALL, p_value, given=given, **others))
         else:
             add("group", group.name, rejected[group.name].statistic, rejected[group.name], **others)
     differences = [rejected[name] for name in (ht.DIFFERENCES, ht.GROUP_SLOPES) if name in rejected]
@@ -162,13 +162,13 @@ def cell_claims(
         test, p_value = INTERVALS, float("nan")
         if ht.CATEGORIES in rejected:
             test, p_value = ht.CATEGORIES, rejected[ht.CATEGORIES].adjusted_p
-        claim = _claim("cell", cell["group"], cell["gap"], test, p_value, bin=cell["bin"])
+        claim = claim_of("cell", cell["group"], cell["gap"], test, p_value, bin=cell["bin"])
         unnamed = cell["beyond"] and not all(other.who for other in others)
         left = slopes or not any(_accounts_for(other, claim.direction) for other in others)
         if unnamed or (test == ht.CATEGORIES and left):
             return (claim,)
     if slopes and all(other.who for other in others):
-        return (_claim("beyond", "", 0.0, ht.GROUP_SLOPES, slopes.adjusted_p),)
+        return (claim_of("beyond", "", 0.0, ht.GROUP_SLOPES, slopes.adjusted_p),)
     return ()
 
 
@@ -187,10 +187,11 @@ def clearest_cells(categories: pd.DataFrame, n: int = 5) -> pd.DataFrame:
     return ranked.sort_values(["beyond", "relative"], ascending=False, kind="stable").head(n)
 
 
-def _claim(kind: Kind, who: str, sign: float, test: str, p_value: float, **more: Any) -> Claim:
+def claim_of(kind: Kind, who: str, sign: float, test: str, p_value: float, **more: Any) -> Claim:
+    """A claim whose direction is that of the events beyond those expected, by their sign."""
     direction = TOO_LOW if sign > 0 else TOO_HIGH if sign < 0 else ""
     direction = AS_COMPARED.get(direction, "") if kind == "beyond" else direction
-    return Claim(kind, who, who, direction, test=test, p_value=p_value, **more)
+    return Claim(kind, who, who, direction, test=test, p_value=float(p_value), **more)
 
 
 def _others(atoms: Atoms, group: Group, groups: Sequence[Group]) -> dict[str, Any]:

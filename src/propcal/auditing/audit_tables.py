@@ -228,4 +228,4 @@ def threshold_table(
     for end, rows, own in zip(ENDS, (shares, *ends), (benefit, low, high)):
         table[[f"{name}{end}" for name in SHARES]] = np.array([*rows, own]).T
     table["avoided"] = (benefit - everybody) / odds_of(table["threshold"].to_numpy())
-    return table[[*AT_THRESHOLD]]
+    return table.reindex(columns=AT_THRESHOLD)

@@ -194,16 +194,13 @@ def compare(
         joint, values, fitted = _of_atoms(scores, y)
     else:
         joint, values, fitted = _of_rows(scores, y, sensitive_features, sample_weight, cluster, rule)
-    names, found = list(scores), {}
+    names = list(scores)
     base = replace(joint, score=to_grid(values[names[0]]))
     joint = replace(joint, keys=base.record_keys())  # all scores are of the same people
+    found = {}
     for i, name in enumerate(names):
-        found[name] = find(
-            rescored(joint, to_grid(values[name])),
-            rule,
-            fitted_on_these=fitted[name],
-            progress=_part(progress, i, len(names)),
-        )
+        atoms, part = rescored(joint, to_grid(values[name])), _part(progress, i, len(names))
+        found[name] = find(atoms, rule, fitted_on_these=fitted[name], progress=part)
     audits = {name: assemble(replace(findings, called=name), identity) for name, findings in found.items()}
     pairs = [
         ScorePair(name, joint, (values[names[0]], values[name]), (found[names[0]], found[name]))

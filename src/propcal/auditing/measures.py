@@ -166,13 +166,9 @@ def auroc_influence(sample: Sample) -> Influence:
         return UNKNOWN.value, sample.score, sample.score
     order = np.argsort(sample.score, kind="stable")
     score, positives, negatives = (x[order] for x in (sample.score, sample.positives, sample.negatives))
-    new = score[1:] != score[:-1]
-    one, zero = positives, negatives
-    tie: Any = slice(None)
-    if not new.all():
-        first = np.flatnonzero(np.concatenate([[True], new]))
-        tie = np.repeat(np.arange(len(first)), np.diff(np.append(first, len(score))))
-        one, zero = np.add.reduceat(positives, first), np.add.reduceat(negatives, first)
+    first = np.flatnonzero(np.concatenate([[True], score[1:] != score[:-1]]))
+    tie = np.repeat(np.arange(len(first)), np.diff(np.append(first, len(score))))
+    one, zero = np.add.reduceat(positives, first), np.add.reduceat(negatives, first)
     n_one, n_zero = one.sum(), zero.sum()
     lower = (np.cumsum(zero) - zero / 2) / n_zero
     higher = (n_one - np.cumsum(one) + one / 2) / n_one

@@ -12,7 +12,9 @@ from scipy import special
 
 from propcal.auditing import hypothesis_tests as ht
 from propcal.auditing import names
-from propcal.auditing.claims import NAN, Claim, Kind
+from propcal.auditing.audit_claims import claim_of
+from propcal.auditing.audit_tables import ENDS
+from propcal.auditing.claims import Claim, Kind
 from propcal.auditing.decision import MIN_PEOPLE
 from propcal.auditing.logistic_calibration import calibration
 from propcal.auditing.measures import FORMULAS, UNKNOWN, Estimate, observed_expected
@@ -34,7 +36,7 @@ from propcal.sites.between_sites import SiteCounts, random_effects, ratio_effect
 if TYPE_CHECKING:
     from propcal.documents.blocks import Document
 
-ENDS = ("mean", "low", "high", "prediction_low", "prediction_high")
+SUMMARY = ("mean", "low", "high", "prediction_low", "prediction_high")
 ALL_SITES, SMALL_SITES, EVERYBODY = "all sites", "small sites", "everybody"
 MOST_COMPARED = 4
 NEXT = ht.SIGNIFICANCE * ht.TOGETHER * ht.SHARES[ht.SHAPE]  # at which sites that are left still differ
@@ -257,7 +259,7 @@ def site_summary(table: pd.DataFrame, counts: SiteCounts, *, soft: bool) -> pd.D
         if name == "observed_expected" or not (np.isfinite(value) & np.isfinite(variance)).any():
             continue
         found = random_effects(value, variance)
-        ends: dict[str, Any] = {end: float(scale.back(getattr(found, end))) for end in ENDS}
+        ends: dict[str, Any] = {end: float(scale.back(getattr(found, end))) for end in SUMMARY}
         rows[name] = replace(found, **ends)
     shown = {name: found for name, found in rows.items() if known(found.low)}
     summary = pd.DataFrame.from_dict({name: asdict(found) for name, found in shown.items()}, orient="index")
@@ -294,7 +296,9 @@ def site_claims(
 
     def claimed(kind: Kind, who: str, sample: Sample, test: str) -> list[Claim]:
         own = found.get(test)
-        return [] if own is None else [_claim(kind, who, sample, own.statistic, own.adjusted_p)]
+        if own is None:
+            return []
+        return [claim_of(kind, who, own.statistic, EVENTS, own.adjusted_p, **_numbers(sample))]
 
     overall = claimed("overall", EVERYBODY, everybody, EVERYBODY)
     group = [one for name in judged for one in claimed("group", name, samples[name], f"site {name}")]
@@ -302,15 +306,17 @@ def site_claims(
     if ht.SLOPE in found:  # without scores of exactly 0 or 1, which have no log-odds
         inside = everybody.where((everybody.score > 0) & (everybody.score < 1))
         slope = calibration(inside, Draws(0)).slope
-        shape.append(_claim("shape", EVERYBODY, everybody, 0.0, found[ht.SLOPE].adjusted_p, ht.SLOPE, slope))
+        own = _numbers(everybody, slope)
+        shape.append(claim_of("shape", EVERYBODY, 0.0, ht.SLOPE, found[ht.SLOPE].adjusted_p, **own))
     if ht.SITE_DIFFERENCES in found:
         p = found[ht.SITE_DIFFERENCES].adjusted_p
-        beyond.append(Claim("beyond", "", "", "", test=ht.SITE_DIFFERENCES, p_value=p))
+        beyond.append(claim_of("beyond", "", 0.0, ht.SITE_DIFFERENCES, p))
         apart = differing_sites(samples, judged, effect) if overall else {}
-        others = observed_expected(people_at({*samples} - {*apart}))
-        for name, (z, own) in apart.items():
-            test = (max(own, p), ht.SITE_DIFFERENCES)
-            beyond.append(_claim("beyond", name, samples[name], z, *test, None, others))
+        ratio = observed_expected(people_at({*samples} - {*apart}))
+        others: dict[str, Any] = {f"others{end}": value for end, value in zip(ENDS, ratio)}
+        for name, (z, p_of_site) in apart.items():
+            about = ht.SITE_DIFFERENCES, max(p_of_site, p)
+            beyond.append(claim_of("beyond", name, z, *about, **_numbers(samples[name]), **others))
     return (*overall, *shape, *beyond, *group) if overall else (*group, *shape, *beyond)
 
 
@@ -338,29 +344,8 @@ def differing_sites(
     return found
 
 
-def _claim(
-    kind: Kind,
-    who: str,
-    sample: Sample,
-    excess: float,
-    p_value: float,
-    test: str = EVENTS,
-    estimate: Estimate | None = None,
-    others: Estimate = UNKNOWN,
-) -> Claim:
-    """A claim of some people; it is about their O/E ratio, unless there is another estimate."""
-    direction = names.TOO_HIGH if excess < 0 else names.TOO_LOW if excess > 0 else ""
-    return Claim(
-        kind,
-        who,
-        who,
-        names.AS_COMPARED[direction] if kind == "beyond" else direction,
-        *(estimate or observed_expected(sample)),
-        test,
-        float(p_value),
-        sample.n_people,
-        sample.observed,
-        NAN,
-        sample.expected / sample.total,
-        *others,
-    )
+def _numbers(sample: Sample, estimate: Estimate | None = None) -> dict[str, Any]:
+    """The numbers of a claim of some people: on their O/E ratio, unless there is another estimate."""
+    counts = {"people": sample.n_people, "events": sample.observed}
+    ends = zip(("estimate", "low", "high"), estimate or observed_expected(sample))
+    return counts | {"predicted": sample.expected / sample.total} | dict(ends)

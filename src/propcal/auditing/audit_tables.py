@@ -208,7 +208,7 @@ def threshold_table(
     """
     shown = groups[groups["kept"].astype(bool) | (groups.index == groups.index[0])]
     at = net_benefit.reindex(columns=["group", "threshold", *AT])
-    parts = []
+    parts: list[pd.DataFrame] = []
     for t in checked_thresholds(thresholds):
         here = at[np.abs(at["threshold"] - t) < NEAR]
         if len(at) and here.empty:
@@ -228,4 +228,4 @@ def threshold_table(
     for end, rows, own in zip(ENDS, (shares, *ends), (benefit, low, high)):
         table[[f"{name}{end}" for name in SHARES]] = np.array([*rows, own]).T
     table["avoided"] = (benefit - everybody) / odds_of(table["threshold"].to_numpy())
-    return table.reindex(columns=AT_THRESHOLD)
+    return table[[*AT_THRESHOLD]]

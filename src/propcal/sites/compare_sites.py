@@ -315,8 +315,8 @@ def site_claims(
         ratio = observed_expected(people_at({*samples} - {*apart}))
         others: dict[str, Any] = {f"others{end}": value for end, value in zip(ENDS, ratio)}
         for name, (z, p_of_site) in apart.items():
-            about = ht.SITE_DIFFERENCES, max(p_of_site, p)
-            beyond.append(claim_of("beyond", name, z, *about, **_numbers(samples[name]), **others))
+            numbers = _numbers(samples[name]) | others
+            beyond.append(claim_of("beyond", name, z, ht.SITE_DIFFERENCES, max(p_of_site, p), **numbers))
     return (*overall, *shape, *beyond, *group) if overall else (*group, *shape, *beyond)
 
 

@@ -61,20 +61,10 @@ def fit_sentences(summary: FitSummary, fewest: int) -> list[str]:
 
 def worst_cells(summary: FitSummary) -> list[str]:
     """The worst of the cells that are not within tolerance, one line each."""
-    off = [int(i) for i in summary.worst_first() if summary.status[i] != WITHIN_ALPHA]
-    lines = [_cell(summary, i) for i in off[:MOST_LISTED]]
-    more = len(off) - len(lines)
+    rows = _cells_off(summary)
+    lines = [sentence("fit", "cell", row) for row in rows[:MOST_LISTED]]
+    more = len(rows) - len(lines)
     return [*lines, f"... and {more:,} more; see to_frame()"] if more else lines
-
-
-def _cell(summary: FitSummary, i: int) -> str:
-    """One cell with its numbers."""
-    name = summary.collection.kept[summary.group[i]].group.name
-    name = plain(summary.labels.get(name, name))
-    low, high = from_grid(summary.bins.edges[summary.bin[i] : summary.bin[i] + 2])
-    columns = (summary.outcome_rate, summary.mean_score, summary.standard_error)
-    rates = [IN_TEXT.percent(values[i]) for values in columns]
-    return sentence("fit", "cell", summary.status[i], name, 100 * low, 100 * high, summary.people[i], *rates)
 
 
 def attribute_sentences(effects: Mapping[str, float], without: Sequence[str] = ()) -> list[str]:

@@ -1,4 +1,4 @@
-"""The claims of an audit, in the order in which they are told: everybody, groups, cells; and certificates.
+"""The claims of an audit, in the order of the verdict: everybody, groups, cells; and certificates.
 
 Certificates say to within how much a score is shown to be right. Simultaneous intervals turn "not found" into
 "right to within 8 %": those of everybody and of all groups hold together with 95 % confidence (Bonferroni).
@@ -34,8 +34,8 @@ from propcal.core.logistic import expit, fit_logistic
 from propcal.numbers import known
 
 POINTS = 200
-MOST_SINGLE, FEWEST_ALIKE = 2, 50  # scores told one by one, and people who must have each
-NEARLY = 0.01  # a rate so close to 0 or 1 is not told from a score of exactly 0 or 1
+MOST_SINGLE, FEWEST_ALIKE = 2, 50  # scores that are named one by one, and people who must have each
+NEARLY = 0.01  # a rate this close to 0 or 1 does not contradict a score of exactly 0 or 1
 
 
 def error_regions(atoms: Atoms, *, curve: bool) -> tuple[Region, ...]:
@@ -138,7 +138,7 @@ def group_claims(
         alone = len(errors.named) == 1
         others = _others(atoms, group, [one.size.group for one in profiles]) if alone else {}
         own = rejected[group.name].statistic if group.name in rejected else 0.0
-        if beyond and own * overall >= 0:  # a group that is off in the other direction is told by itself
+        if beyond and own * overall >= 0:  # a group that is off in the other direction is named by itself
             claims.append(claim_of("beyond", group.name, sign, FROM_OVERALL, p_value, given=given, **others))
         else:
             add("group", group.name, rejected[group.name].statistic, rejected[group.name], **others)

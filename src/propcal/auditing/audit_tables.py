@@ -82,7 +82,7 @@ def categories_frame(findings: Findings, unit: str) -> pd.DataFrame:
 
 
 def detectable(n_tests: int) -> float:
-    """Standard errors by which a truth must be off to be found with a chance of 80 %, among so many tests."""
+    """Standard errors by which a rate must be off to be found with 80 % probability by `n_tests`."""
     return normal_quantile(1 - SIGNIFICANCE / (2 * max(n_tests, 1))) + normal_quantile(POWER)
 
 
@@ -119,7 +119,7 @@ def explained_by(
     if not left.low <= 1 <= left.high:
         return []
     others = {claim.others_are for claim in findings.claims if claim.others_are}
-    if group in others:  # told beside the group that differs from it
+    if group in others:  # named beside the group that differs from it
         return []
     ways = (direction, AS_COMPARED.get(direction), "")
     named = [claim.who for claim in findings.claims if claim.who and claim.direction in ways]
@@ -136,7 +136,7 @@ def _group_row(
     kinds = ("overall", "group", "beyond")
     levels = [(i, claim) for i, claim in enumerate(findings.claims, start=1) if claim.kind in kinds]
     rank = {claim.who: i for i, claim in reversed(levels)}
-    if levels and levels[0][1].kind == "overall":  # the others of a group are told beside it
+    if levels and levels[0][1].kind == "overall":  # the others of a group are named beside it
         rank |= {claim.others_are: i for i, claim in levels if claim.others_are}
     compared = {claim.who: claim.direction for _, claim in levels if claim.kind == "beyond"}
     certain = findings.certain.get(size.group.name, (np.nan, np.nan))

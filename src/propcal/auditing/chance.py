@@ -143,7 +143,7 @@ def different_people(atoms: Atoms, table: Categories) -> FloatArray:
 
 
 def enough_people(people: FloatArray, rows: IntArray, effect: FloatArray, least: int) -> BoolArray:
-    """Categories of so many different people, and worth so many; all if that is unknown."""
+    """Categories of enough different people, also after the design effect; all if that is unknown."""
     return np.isnan(effect) | (np.minimum(people, rows / effect) >= least)
 
 

@@ -16,7 +16,7 @@ from propcal.core.groups import EVERYBODY
 from propcal.errors import plain
 from propcal.numbers import Limit, known
 
-# overall: everybody taken together. shape: the calibration curve of everybody, told by where it errs.
+# overall: everybody taken together. shape: the calibration curve of everybody, and where it errs.
 # group: these people, whatever holds for the others. beyond: these people differ from what the overall error
 # (level and curve) would give. cell: a group within a range of scores. within: right to within a share, with
 # 95 % confidence. outside: off by more than a share.

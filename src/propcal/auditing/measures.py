@@ -109,7 +109,7 @@ class _Tosses:
         self.error = float(np.sqrt(model * effect))
 
     def limit(self, quantile: float, sign: float) -> float:
-        """The expected number under which the observed one is so many standard errors away."""
+        """The expected number from which the observed one is `quantile` standard errors away."""
         weight, observed = self.sample.weight, self.sample.observed
         tilt = sign * quantile / self.error
         for _ in range(MOST_STEPS):

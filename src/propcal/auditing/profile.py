@@ -25,7 +25,7 @@ MEASURES = ("observed_expected", *FITTED, *[*FORMULAS][1:])
 
 @dataclass(frozen=True)
 class JudgedGroups:
-    """Which groups are tested: those of so many people, with so many events and non-events expected.
+    """Which groups are tested: those with enough people, and enough expected events and non-events.
 
     Events are expected by the score or at the rate of everybody, whichever gives more: a score of nearly 0
     must not hide the events of a large group.
@@ -103,7 +103,7 @@ def profiles(
     rng: Draws,
     progress: Callable[[int, int], None] | None,
 ) -> list[Profile]:
-    """Measure every group: those that count first; `progress` is told how many are done, and of how many."""
+    """Measure every group: those that count first; `progress` gets the numbers of groups done and in all."""
     inside = membership([size.group for size in sizes], atoms.patterns)
     found = []
     for i, (size, members) in enumerate(zip(sizes, inside)):
@@ -128,7 +128,7 @@ def _named(group: Group, atoms: Atoms) -> bool:
 def profile_of(
     size: GroupSize, sample: Sample, too_few: str, min_people: int, thresholds: Sequence[float], rng: Draws
 ) -> Profile:
-    """Measure one group, if it has so many people, none of whom carry most of the weight."""
+    """Measure one group, if it has enough people and no few of them carry most of the weight."""
     if sample.n_people < min_people or dominated(sample.n_people, sample.effective):
         return Profile(size, sample, too_few, dict.fromkeys(MEASURES, UNKNOWN), {}, {}, {})
     fitted = calibration(sample.narrow, rng)

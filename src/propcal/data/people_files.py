@@ -122,7 +122,7 @@ class PeopleFiles(ABC):
         return self.engine or connect()
 
     def read_by(self, engine: Any) -> Self:
-        """The same files, read by a connection of DuckDB."""
+        """These files, read by this connection of DuckDB."""
         files = copy(self)
         files.__dict__.pop("_engine", None)
         files.engine = engine
@@ -379,7 +379,7 @@ class TextFiles(PeopleFiles):
         return refused("numbers as text" if hint else key, name=name, are=are, hint=hint)
 
     def _totals(self, places: Sequence[int], totals: Sequence[str], limit: int | None = None) -> Any:
-        """Some totals over all rows, or the first rows, of which these columns are read."""
+        """Some totals over all rows, or over the first rows, from these columns."""
         rows = self._table(places)
         rows = rows if limit is None else f"(SELECT * FROM {rows} LIMIT {limit})"
         query = f"SELECT {', '.join(totals)} FROM {rows}"
@@ -398,7 +398,7 @@ def _matches(column: str, pattern: str) -> str:
 
 
 def _number_form(column: str) -> str:
-    """The form of a value that should be a number; NaN and infinity are told later as such."""
+    """The form of a value that should be a number; NaN and infinity are refused later."""
     number, truth = f"TRY_CAST(trim({column}) AS DOUBLE)", _matches(column, PATTERNS[TRUTH])
     return (
         f"CASE WHEN {column} IS NULL THEN 0 WHEN {number} IS NOT NULL THEN {REAL} "

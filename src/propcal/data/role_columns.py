@@ -73,7 +73,7 @@ class Trouble(IntEnum):
 
 
 OUTSIDE = [trouble for trouble in Trouble if Trouble.SCORE_NEAR <= trouble <= Trouble.SCORE_CODE]
-# in the order in which they are told: the place of the column among score, outcome and weight, and the word
+# in the order of errors: the place of the column among score, outcome and weight, and the word
 WORDS = [
     (2, [Trouble.WEIGHT_MISSING], "missing"),
     (2, [Trouble.WEIGHT_INFINITE], "infinite"),
@@ -314,7 +314,7 @@ def _others(of: Mapping[Trouble, int], names: tuple[str, str, str], first: str) 
 
 
 def refuse_swapped(score: Any, one: float, soft: int, n: int, names: tuple[str, str]) -> None:
-    """Refuse scores that are all 0 or `one`, both of which occur, beside outcomes mostly between.
+    """Refuse scores that are all 0 or `one`, if both occur and most outcomes lie between.
 
     `soft` says how many of the `n` outcomes lie strictly between 0 and 1. A few rows, such as a small
     chunk of a file, may look like that by chance.

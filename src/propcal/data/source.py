@@ -108,7 +108,7 @@ class NamedColumns:
         return resolution_bits(self.resolution)
 
     def atoms(self, columns: Mapping[str, Any]) -> Atoms:
-        """The atoms of rows in memory, of which these are the wanted columns."""
+        """The atoms of rows in memory, from their wanted columns."""
         same = ("beside", "resolution", "weight_kind", "positive", "drop_missing")
         how = {name: getattr(self, name) for name in same}
         roles = (self.score, self.outcome, self.weight, self.cluster)

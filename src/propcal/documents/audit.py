@@ -247,7 +247,7 @@ def _groups(audit: Audit, score: str) -> Section:
 
 
 def clearest_groups(audit: Audit, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The groups with the lowest p-values, as far as these may be told."""
+    """The groups with the lowest p-values, among those that may be shown."""
     tests = row_dicts(audit.verdict.tests)
     told = {row["test"]: row["p_value"] for row in tests if not isinstance(row["p_value"], Limit)}
     return sorted(rows, key=lambda row: told.get(row["group"], 1.0))[: BRIEF_GROUPS - 1]

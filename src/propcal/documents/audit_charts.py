@@ -283,7 +283,7 @@ def heatmap(a: Audit, groups: Any = None) -> Chart:
     if not {*drawn} - {"few", "nobody"}:
         return "No cell has enough data to judge."
     marks, keys = [], all_words("heat_keys")
-    for look, places in sorted(drawn.items(), reverse=True):  # the darkest of a side stands for it
+    for look, places in sorted(drawn.items(), reverse=True):  # the darkest of each side is in the key
         x, row = (np.array([place[i] for place in places]) for i in (0, 1))
         key = keys.pop(look.split()[0], "")
         marks.append(Mark("cells", look, x, row, x + 1, [text for *_, text in places], name=key))

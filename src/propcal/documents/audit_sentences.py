@@ -70,7 +70,7 @@ def verdict_of(
         texts = [*asked[: MOST_SENTENCES - len(first) - len(kept)], *kept]
     texts = [*first, *texts]
     if len(texts) > MOST_SENTENCES and judged == finding.MISCALIBRATED and claims[-1].kind == "cell":
-        cell = texts.pop()  # the last; what the others leave untold is in the tables
+        cell = texts.pop()  # the last one; the tables have what the others leave out
         texts[MOST_SENTENCES - 1] = (
             f"{texts[MOST_SENTENCES - 1].removesuffix('.')}; {cell[0].lower()}{cell[1:]}"
         )
@@ -195,7 +195,7 @@ def cannot_tell(audit: Audit) -> list[str]:
 
 
 def next_steps(audit: Audit, corrected: str = "", worse: int = 0, better: int = 0) -> list[str]:
-    """What to do; `corrected` names a corrected score, which is `worse` and `better` for so many groups."""
+    """What to do; `corrected` names a corrected score, which is `worse` or `better` for some groups."""
     return sentences("notes", "next_steps", audit, corrected, worse, better, mostly_unjudged(audit))
 
 

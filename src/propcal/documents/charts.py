@@ -137,7 +137,7 @@ RATIO_REACHES = (1.25, 2.0, 4.0, 8.0)
 
 
 def ratio_axis(ratios: Sequence[float] | FloatArray, label: str = RATIO_LABEL) -> Axis:
-    """The narrowest logarithmic axis around 1 that holds all ratios, as far as such axes go.
+    """The narrowest of a few logarithmic axes around 1 that holds all ratios, or else the widest.
 
     >>> ratio_axis([0.9, 1.1]).ticks
     ((0.8, '0.8'), (1.0, '1'), (1.25, '1.25'))

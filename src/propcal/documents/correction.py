@@ -327,7 +327,7 @@ def explanation_sentence(explanation: Explanation, person: int) -> str:
     signed = [IN_TEXT.decimal(n / scale, DIGITS, "+") for n in printed]
     told = [(text, group) for text, (group, _), n in zip(signed, named, printed) if n]
     smaller = f"{signed[-1]} from {plural(len(rest), 'smaller adjustment')}" if printed[-1] else ""
-    # bins in which the group that is told first has its curve and adjustments
+    # bins in which the group that is named first has its curve and adjustments
     bins = [reason.bin for reason in explanation.reasons_of(person) if told and reason.group == told[0][1]]
     ways = ALL_SCORES in bins, len(bins) - bins.count(ALL_SCORES)
     about = corrected, explanation.unseen[person], bool(changes), explanation, is_feature

@@ -139,7 +139,7 @@ def last_headline(comparison: Comparison) -> tuple[str, str]:
 
 
 def _brief(changes: Sequence[str], verdict: Sequence[str]) -> list[str]:
-    """What changed, then what the audit says, of which the first two sentences are never left out."""
+    """What changed, then what the audit says; the first two sentences of the audit are never left out."""
     return [*changes[: min(MOST_CHANGES, MOST_SENTENCES - len(verdict[:2]))], *verdict][:MOST_SENTENCES]
 
 

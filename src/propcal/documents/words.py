@@ -153,6 +153,6 @@ def _columns(lines: Sequence[str], values: Mapping[str, Any]) -> Iterator[Column
 
 
 def _places(names: str) -> At:
-    """The places with these names; no name stands for all of them."""
+    """The places with these names; no name means all places."""
     found = [At[name] for name in names.split() if name in At.__members__]
     return reduce(or_, found) if found else At.EVERYWHERE

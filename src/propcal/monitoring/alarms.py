@@ -122,7 +122,7 @@ class Onset:
     shown: bool = False
 
     def later(self, first: int) -> Onset:
-        """The same if periods are counted from an earlier one."""
+        """An onset with periods counted from an earlier one."""
         return replace(self, place=self.place + first, low=self.low + first, high=self.high + first)
 
 
@@ -450,7 +450,7 @@ class _Errors:
             self.parts[name] = rows, [period[rows], stretch * len(ranges) + risk_range[rows]]
 
     def corrected(self, names: Sequence[str]) -> Atoms:
-        """The same people with the errors of these groups taken out of their scores."""
+        """The people, with the errors of these groups taken out of their scores."""
         value = self.start.copy()
         for _ in range(ROUNDS):
             longest = 0.0

@@ -46,7 +46,7 @@ SHIFT_STAKES = np.array([0.15, 0.6, 0.15, 0.1])
 BETS = np.concatenate([-SHIFTS[::-1], SHIFTS])
 BET_STAKES = np.concatenate([SHIFT_STAKES[::-1], SHIFT_STAKES]) / 2
 TILTS = np.array([-0.6, -0.35, -0.2, -0.1, 0.1, 0.2, 0.35, 0.6])  # slopes differ from 1 by this
-BEGIN = 24  # beginnings within about so many periods have most of the stake
+BEGIN = 24  # beginnings within about this many periods have most of the stake
 NEAREST = 1e-6  # scores of 0 and 1 have no log-odds; they are taken as this far from the end
 STEP, FURTHEST = 0.02, 2.0  # grid of the unknown shift at the reference
 SPREAD = 50.0  # of the factors by which true risks may differ from what was observed: a variance of 1 in 50
@@ -57,7 +57,7 @@ HALVINGS = 40
 
 
 def onset_stakes(n: int) -> FloatArray:
-    """The share of the stake on each beginning, of which there is no last: together less than 1.
+    """The share of the stake on each of the first `n` beginnings: together less than 1, as others follow.
 
     >>> onset_stakes(3).round(4).tolist(), float(onset_stakes(10**6).sum().round(3))
     ([0.0385, 0.0356, 0.0331], 1.0)
@@ -181,7 +181,7 @@ def _highest(values: FloatArray) -> FloatArray:
 
 
 def true_events(observed: float, line: float) -> tuple[float, float]:
-    """Limits of the sum of the true risks of people of whom so many had the outcome, at every look.
+    """Limits of the sum of the true risks of people, from how many had the outcome, at every look.
 
     If a person's true risk is p, the mean of r to the power of the outcome is at most exp(p (r - 1)), for any
     r. So a mixture over r, by a gamma distribution, is a supermartingale whatever the risks are and however

@@ -407,5 +407,5 @@ def refuse_unmonitored(atoms: Atoms) -> None:
 
 
 def _small(atoms: Atoms) -> Atoms:
-    """The same people with scores of a few digits, so that a state's size does not grow with its people."""
+    """People with scores of few digits, so that the size of a state does not grow with their number."""
     return rescored(atoms, significant(atoms.score, SCORE_BITS, decimals=2))

@@ -61,7 +61,7 @@ class _ProtectedAudit:
         """`places` are those of each group, of its risk ranges, and of its people above each edge."""
         self.exact, self.findings, self.rule, self.counts = audit, findings, shown.rule, findings.counts
         self.n, n_ranges = len(places), len(findings.counts.bins)
-        # thresholds near edges that are hidden are not told
+        # thresholds near hidden edges are not shown
         self.hidden_edges = np.isnan(shown.people[places[:, 1 + n_ranges :]])
         headcount = Headcount.joined([self.counts.totals, self.counts.ranges])
         own = np.concatenate([places[:, 0], places[:, 1 : 1 + n_ranges].ravel()])

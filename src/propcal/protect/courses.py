@@ -26,7 +26,7 @@ from propcal.protect.results import protected_comparison
 from propcal.protect.rule import FEWEST_MEASURED, Rule
 from propcal.protect.shown_counts import Sets, printed, shown_table, sums_of_groups
 
-BANDS = (1.0, 5.0, ALARM, 100.0, 1000.0)  # evidence on few people is told as the band it lies in
+BANDS = (1.0, 5.0, ALARM, 100.0, 1000.0)  # evidence on few people is shown as the band it lies in
 
 
 def protected_course(course: Course, fewest: int | None) -> Course:

@@ -59,7 +59,7 @@ def protected_comparison(comparison: Comparison, fewest: int | None) -> Comparis
 
 
 def _without_turned_losses(comparison: Comparison, audits: Mapping[str, Audit]) -> Audit:
-    """The audit of the base; its loss is not told if moved counts have turned the sign of a difference."""
+    """The audit of the base; its loss is not shown if moved counts have turned the sign of a difference."""
     base, table = audits[comparison.base], comparison.differences
     losses = base.losses.copy()
     for row in row_dicts(table[table["measure"].isin(LOSSES)]):

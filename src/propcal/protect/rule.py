@@ -177,7 +177,7 @@ class Disclosed:
     rule: Rule
 
     def bounds(self, withheld: BoolArray, n_rests: int) -> FloatArray:
-        """What follows for events, others and people of each set, and of rests, of which nothing is told.
+        """What follows for events, others and people of each set, and of rests, which are never disclosed.
 
         The first row has the least of each, the second has minus the most.
         """
@@ -186,8 +186,8 @@ class Disclosed:
         low = np.nan_to_num(np.maximum(shown - MOVED, 0))
         high = np.where(np.isnan(shown), ENDLESS, np.where(self.people == 0, 0, shown + MOVED))
         high[:2][self.small & self.few] = self.rule.fewest - 1
-        told_small = self.small.any(axis=0) | ~withheld  # of small sets it is told that they are small
-        large = ~self.small & told_small & (self.people != 0)
+        disclosed = self.small.any(axis=0) | ~withheld  # small sets are disclosed as small
+        large = ~self.small & disclosed & (self.people != 0)
         low[:2][large] = np.maximum(low[:2][large], self.rule.fewest)
         ends = (low, 0.0), (-high, -ENDLESS)
         rows = [np.pad(x, ((0, 0), (0, n_rests)), constant_values=of_rest).ravel() for x, of_rest in ends]
@@ -311,7 +311,7 @@ class Net:
         )
 
     def binding(self, bounds: FloatArray, raw: FloatArray, some: BoolArray) -> BoolArray:
-        """The sums from which the bounds of some counts come, unless they were told."""
+        """The sums from which the bounds of some counts come, unless they were disclosed."""
         found, total = np.zeros(len(self.total), dtype=np.bool_), self.total[self.sum_of]
         added = [np.bincount(self.sum_of, weights=end[self.part], minlength=len(found)) for end in bounds]
         for own, other in ((0, 1), (1, 0)):

@@ -284,7 +284,7 @@ def _moved_intercept(table: pd.DataFrame, shown: ShownCounts, sets: Sequence[int
 
 
 def printed(values: Iterable[float], digits: int, shown: Iterable[Any] = repeat(True)) -> list[float]:
-    """Numbers with so many digits after the point, as they are printed; NaN where they are not shown."""
+    """Numbers rounded as they are printed; NaN where they are not shown."""
     return [round(float(value), digits) if some else float("nan") for value, some in zip(values, shown)]
 
 

@@ -76,12 +76,12 @@ def literal(text: str) -> str:
 
 
 def short(name: str, most: int = 48) -> str:
-    """A name in one line of at most so many letters, ready to be drawn."""
+    """A name in one line of at most `most` letters, ready to be drawn."""
     return literal(_cut(letters(name), most))
 
 
 def labels(names: Sequence[str], most: int, lines: int = 1) -> list[str]:
-    """Names in at most so many lines of so many letters; no two names get the same label."""
+    """Names in at most `lines` lines of `most` letters; no two names get the same label."""
     shown = [letters(name) for name in names]
     cut = [_wrapped(text, most, lines) for text in shown]
     alike = {label for label in cut if cut.count(label) > 1}

@@ -22,7 +22,7 @@ SMALL: dict[str, Any] = {"fontsize": figure.SMALL, "va": "center"}  # texts besi
 
 
 def draw(chart: Chart, ax: Any = None, width: float = 6.4) -> Axes:
-    """Draw a chart on the given axes, or in a new figure so many inches wide; returns the axes."""
+    """Draw a chart on the given axes, or in a new figure `width` inches wide; returns the axes."""
     figure.require_matplotlib()
     with figure.plain_letters():
         if isinstance(chart, str):
@@ -151,7 +151,7 @@ def _draw_in_rows(ax: Any, mark: Mark, places: Sequence[Any], look: dict[str, An
 
 
 def _key(mark: Mark, label: str) -> Any:
-    """What stands for a mark in the legend."""
+    """The entry of a mark in the legend."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 

@@ -273,7 +273,7 @@ def site_claims(
     effect: FloatArray,
     people_at: Callable[[Collection[str]], Sample],
 ) -> tuple[Claim, ...] | None:
-    """What is claimed, in the order in which it is told; None if there are not enough data for any test.
+    """What is claimed, in the order of the verdict; None if there are not enough data for any test.
 
     The level and slope of everybody, the differences between sites, and the level of each site are one family
     of tests at 5 %. Single sites are compared with the others only if the sites differ. `effect` is that of

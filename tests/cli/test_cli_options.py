@@ -63,6 +63,11 @@ def test_every_option_is_in_the_long_help(command):
     for parameter in COMMANDS[command].params:
         assert all(flag in said for flag in parameter.opts if flag.startswith("--")), parameter.name
         assert parameter.param_type_name == "argument" or parameter.help
+        assert all(choice in said for choice in (parameter.metavar or "").split("|")), parameter.name
+
+
+def test_lists_of_choices_break_between_words():
+    assert "authors-code" in shown("paper", "admissions", "--help")
 
 
 def test_what_is_typed_for_records_makes_the_same_records():

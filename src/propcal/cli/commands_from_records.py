@@ -55,7 +55,7 @@ def _without_types(parameters: Any) -> Any:
     """Arguments and options whose help shows what stands for a value in place of its type."""
     for parameter in parameters:
         bare = parameter.param_type_name == "argument" or parameter.is_flag
-        shown = "" if bare else parameter.metavar or "N"
+        shown = "" if bare else (parameter.metavar or "N").replace("|", " | ")  # lines break at a space
         vars(parameter)["display_type_rich"] = lambda ctx, shown=shown: shown  # noqa: ARG005
     return parameters
 

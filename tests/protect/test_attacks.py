@@ -94,7 +94,7 @@ def test_a_neighbour_is_withheld_where_moved_counts_alone_would_tell():
 def test_no_group_is_withheld_where_a_cell_or_a_smaller_group_would_do():
     """What is withheld is needed: showing any of it again would leave fewer values."""
     from propcal.auditing.headcount import Headcount
-    from propcal.protect.rule import WANTED, Disclosed, Net, Rule, withheld_neighbours
+    from propcal.protect.rule import Disclosed, Hidden, Rule, withheld_neighbours
     from propcal.protect.shown_counts import Sets, ShownCounts
 
     checked = 0
@@ -109,15 +109,10 @@ def test_no_group_is_withheld_where_a_cell_or_a_smaller_group_would_do():
         shown = ShownCounts.of(headcount, Rule(11))  # without sums, nothing is withheld
         told = Disclosed(shown.people, shown.events, shown.small, shown.few, Rule(11))
         withheld = withheld_neighbours(told, exact, sums)
-        rest, net = Net.of(sums).with_rests(exact)
-        both = np.concatenate([exact, rest], axis=1)
-        small = (both[:2] < FEWEST) & (both[2] > 0)
-        small[:, : len(withheld)] &= shown.small
-        net, hidden = net.of_counts(both.shape[1]), np.flatnonzero(small)
+        hidden = Hidden(told, exact, sums)
 
-        def fewest(some, told=told, net=net, hidden=hidden, n=rest.shape[1]):
-            low, minus_high = net.tightened(told.bounds(some, n))[:, hidden]
-            return np.minimum(1 - minus_high - low, WANTED)
+        def fewest(some, hidden=hidden):
+            return hidden.values(hidden.net.tightened(hidden.bounds(some)))
 
         left = fewest(withheld)
         for i in np.flatnonzero(withheld):

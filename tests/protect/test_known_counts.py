@@ -7,7 +7,7 @@ import pytest
 from propcal import Atoms
 from propcal.auditing.headcount import ScoreValues
 from propcal.errors import InputError
-from propcal.protect.rule import VARIANCE, Disclosed, Rule, tells_counts
+from propcal.protect.rule import VARIANCE, Disclosed, Hidden, Rule, tells_counts
 from propcal.protect.shared_atoms import _few_scores, _tells_rest
 from propcal.protect.shown_counts import moved_ratios
 
@@ -54,11 +54,12 @@ def test_a_patient_counts_for_the_outcome_that_the_rows_have():
 
 
 def test_of_a_rest_nothing_is_known():
-    events = people = np.array([20.0])
-    no = np.zeros((2, 1), dtype=bool)
-    low, high = Disclosed(people, events, no, no, Rule(11)).bounds(np.array([False]), 1)
-    assert low.reshape(3, 2)[:, 1].tolist() == [0, 0, 0]
-    assert (-high.reshape(3, 2)[:, 1]).tolist() == [1e9, 1e9, 1e9]
+    events, people, no = np.array([30.0, 20.0]), np.array([60.0, 40.0]), np.zeros((2, 2), dtype=bool)
+    count = np.array([events, people - events, people])
+    hidden = Hidden(Disclosed(people, events, no, no, Rule(11)), count, [(0, [1])])
+    low, high = hidden.bounds(np.array([False, False])).reshape(2, 3, 3)[:, :, 2]
+    assert low.tolist() == [0, 0, 0]
+    assert (-high).tolist() == [1e9, 1e9, 1e9]
 
 
 @pytest.mark.parametrize(("people", "few"), [(19, False), (20, True), (400, True)])

@@ -19,6 +19,7 @@ from hashlib import blake2b, sha256
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from propcal.auditing.headcount import ScoreValues
 from propcal.core.arguments import check_number
@@ -148,7 +149,7 @@ def shown_p(p: float, large: Any = True) -> float:
 WANTED = 5  # values that bounds leave for a small count; integer programming over a whole page can leave 3
 ENOUGH = 4  # where otherwise a large group would be withheld
 LARGE = 100  # people
-MOST_ROUNDS, STEPS = 50, 4
+MOST_ROUNDS = 50
 ENDLESS = 1e9
 EVENTS, OTHERS, PEOPLE = 0, 1, 2
 
@@ -176,187 +177,144 @@ class Disclosed:
     few: BoolArray
     rule: Rule
 
-    def bounds(self, withheld: BoolArray, n_rests: int) -> FloatArray:
-        """What follows for events, others and people of each set, and of rests, which are never disclosed.
-
-        The first row has the least of each, the second has minus the most.
-        """
-        shown = np.array([self.events, np.full(len(self.events), np.nan), self.people])
-        shown[:, withheld] = np.nan
-        low = np.nan_to_num(np.maximum(shown - MOVED, 0))
-        high = np.where(np.isnan(shown), ENDLESS, np.where(self.people == 0, 0, shown + MOVED))
-        high[:2][self.small & self.few] = self.rule.fewest - 1
-        disclosed = self.small.any(axis=0) | ~withheld  # small sets are disclosed as small
-        large = ~self.small & disclosed & (self.people != 0)
-        low[:2][large] = np.maximum(low[:2][large], self.rule.fewest)
-        ends = (low, 0.0), (-high, -ENDLESS)
-        rows = [np.pad(x, ((0, 0), (0, n_rests)), constant_values=of_rest).ravel() for x, of_rest in ends]
-        return np.array(rows)
-
 
 def withheld_neighbours(
     disclosed: Disclosed, count: FloatArray, sums: Sums, cheap: Sequence[Sequence[int]] = ()
 ) -> BoolArray:
     """Which sets are withheld beside small ones; `count` has their exact events, others and people.
 
-    Everybody, who are the first set, are always shown.
-
-    Where bounds leave too few values, the cheapest set is withheld in each sum that they come from, until
-    enough are left: first sets that are `cheap`, in their order, then parts, then sums, fewer people before
-    more, and large groups only if nothing else will do. Then those that are not needed are shown again, the
-    dearest first.
+    Everybody, who are the first set, are always shown. All others are withheld at first. Then they are shown
+    again, the dearest first, as long as bounds leave enough values for every small count. Sets that are
+    `cheap` are the last, in reverse order; before them come parts, before these sums, and large groups are
+    the first; more people come before fewer. Where many cannot be shown together, halves of them are tried.
     """
-    n = count.shape[1]
-    rest, net = Net.of(sums).with_rests(count)
-    exact = np.concatenate([count, rest], axis=1)
-    size, n_rests = exact.shape[1], rest.shape[1]
-    small = (exact[:2] < disclosed.rule.fewest) & (exact[PEOPLE] > 0)
-    small[:, :n] &= disclosed.small
-    withheld, can_be = np.zeros((2, size), dtype=np.bool_)
-    if not small.any():
-        return withheld[:n]
-    hidden, owner, net = np.flatnonzero(small), np.tile(np.arange(size), 3), net.of_counts(size)
-    can_be[1:n] = disclosed.people[1:] > 0
-    shown, unknown = (disclosed.bounds(some[:n], n_rests) for some in (withheld, can_be))
-    dear = np.isin(np.arange(size), [total for total, _ in sums]).astype(np.int64)
+    withheld, hidden = disclosed.people > 0, Hidden(disclosed, count, sums)
+    withheld[:1] = False
+    shown = hidden.bounds(np.zeros_like(withheld))
+    at_risk = hidden.values(hidden.net.tightened(shown.copy())) < WANTED  # if all sets are shown
+    if not at_risk.any():
+        return np.zeros_like(withheld)
+    hidden.small, now = hidden.small[at_risk], hidden.net.tightened(hidden.bounds(withheld))
+    wanted = hidden.values(now)
+    dear = np.isin(np.arange(len(withheld)), [total for total, _ in sums]).astype(np.int64)
     for tier, some in enumerate(cheap):
         dear[list(some)] = tier - len(cheap)
-    large = (dear > 0) & (exact[PEOPLE] >= LARGE)
-    order = np.lexsort((exact[PEOPLE], dear))
-    price = np.where((shown != unknown).any(axis=0), np.argsort(order)[owner], size)
-
-    def values(bounds: FloatArray) -> FloatArray:
-        """How many values are possible for each small count; more than wanted do not matter."""
-        return np.asarray(np.minimum(1 - bounds[:, hidden].sum(axis=0), WANTED))
-
-    raw, now = shown, net.tightened(shown.copy())
-    for allowed in (~large, large | True):
-        for _ in range(MOST_ROUNDS):
-            blamed, before = np.isin(np.arange(3 * size), hidden[values(now) < WANTED]), withheld.sum()
-            for _ in range(STEPS):  # where a sum has nothing to withhold, what bounds its members is to blame
-                lowest = net.lowest(np.where((allowed & ~withheld)[owner], price, size))
-                binding = net.binding(now, raw, blamed)
-                withheld[order[lowest[binding & (lowest < size)]]] = True
-                blamed = net.members(binding & (lowest == size), 3 * size)
-            if withheld.sum() == before:
-                break
-            raw = np.where(withheld[owner], unknown, shown)
-            now = net.tightened(raw.copy())
-    wanted, dearest = values(now), order[withheld[order]][::-1]
-    waiting = [dearest[large[dearest] == which] for which in (False, True)]
-    while waiting:  # halves of what could not be shown again together
+    large = (dear > 0) & (count[PEOPLE] >= LARGE)
+    order = np.lexsort((count[PEOPLE], dear))[::-1]
+    waiting = [order[(withheld & (large == which))[order]] for which in (False, True)]
+    while waiting:
         again = waiting.pop()
-        changed = np.isin(owner, again)
         needed = np.minimum(wanted, ENOUGH if large[again].any() else WANTED)
 
         def too_few(bounds: FloatArray, needed: FloatArray = needed) -> bool:
-            return bool((values(bounds) < needed).any())
+            return bool((hidden.values(bounds) < needed).any())
 
-        then = net.tightened(np.where(changed, np.maximum(now, shown), now), changed, too_few)
+        then, changed = now.copy(), np.add.outer(hidden.size * np.arange(3), again).ravel()
+        then[:, changed] = np.maximum(now[:, changed], shown[:, changed])
+        hidden.net.tightened(then, changed, too_few)
         if not too_few(then):
-            withheld[again], now, wanted = False, then, np.minimum(wanted, values(then))
+            withheld[again], now, wanted = False, then, np.minimum(wanted, hidden.values(then))
         elif len(again) > 1:
             waiting += [again[len(again) // 2 :], again[: len(again) // 2]]
-    return withheld[:n]
+    return withheld
 
 
-@dataclass(frozen=True, eq=False)
+class Hidden:
+    """Small counts, and what everybody can work out of them from sets that are disclosed and their sums.
+
+    Counts are the events, others and people of each set, and of the rests of sums: people who are in a total
+    and in none of its parts. These are never disclosed.
+    """
+
+    def __init__(self, disclosed: Disclosed, count: FloatArray, sums: Sums) -> None:
+        n, net = count.shape[1], Net.of(sums, count.shape[1])
+        rest = np.maximum(count[:, net.total] - (net.parts @ count.T).T, 0)
+        some = rest[PEOPLE] > 0.5
+        exact = np.concatenate([count, rest[:, some]], axis=1)
+        self.disclosed, self.size = disclosed, exact.shape[1]
+        small = (exact[:2] < disclosed.rule.fewest) & (exact[PEOPLE] > 0)
+        small[:, :n] &= disclosed.small
+        self.small = np.flatnonzero(small)
+        parts = sparse.hstack([net.parts, sparse.eye_array(len(some), format="csc")[:, some]])
+        of_kinds = sparse.kron(sparse.eye_array(3), parts)
+        of_people = sparse.kron([[1, 1, 0]], sparse.eye_array(self.size))  # events and others are all people
+        totals = np.add.outer(self.size * np.arange(3), net.total)
+        people = self.size * PEOPLE + np.arange(self.size)
+        self.net = Net(np.append(totals, people), sparse.vstack([of_kinds, of_people], format="csr"))
+
+    def bounds(self, withheld: BoolArray) -> FloatArray:
+        """What is disclosed of each count: the first row has the least, the second has minus the most."""
+        told = self.disclosed
+        shown = np.array([told.events, np.full(len(told.events), np.nan), told.people])
+        shown[:, withheld] = np.nan
+        low = np.nan_to_num(np.maximum(shown - MOVED, 0))
+        high = np.where(np.isnan(shown), ENDLESS, np.where(told.people == 0, 0, shown + MOVED))
+        high[:2][told.small & told.few] = told.rule.fewest - 1
+        disclosed = told.small.any(axis=0) | ~withheld  # small sets are disclosed as small
+        large = ~told.small & disclosed & (told.people != 0)
+        low[:2][large] = np.maximum(low[:2][large], told.rule.fewest)
+        rests = (0, 0), (0, self.size - len(withheld))
+        ends = np.pad(low, rests), np.pad(-high, rests, constant_values=-ENDLESS)
+        return np.array([end.ravel() for end in ends])
+
+    def values(self, bounds: FloatArray) -> FloatArray:
+        """How many values are possible for each small count; more than wanted do not matter."""
+        return np.asarray(np.minimum(1 - bounds[0, self.small] - bounds[1, self.small], WANTED))
+
+
 class Net:
-    """All sums as arrays: each entry is a part of the sum `sum_of`, whose total is `total`."""
+    """All sums: each has a row of `parts`, with a 1 for each part, and the place of its `total`."""
 
-    part: IntArray
-    sum_of: IntArray
-    total: IntArray
+    def __init__(self, total: IntArray, parts: Any) -> None:
+        self.total, self.parts = total, parts
+        whole = np.ones(len(total)), (np.arange(len(total)), total)
+        self.sums_with = (parts + sparse.csr_array(whole, shape=parts.shape)).T.tocsr()
 
     @classmethod
-    def of(cls, sums: Sums) -> Net:
-        """From pairs of a total and its parts."""
-        parts = [np.array(own, dtype=np.int64) for _, own in sums]
-        return cls(
-            np.concatenate([np.empty(0, dtype=np.int64), *parts]),
-            np.repeat(np.arange(len(sums)), [len(own) for own in parts]),
-            np.array([total for total, _ in sums], dtype=np.int64),
-        )
+    def of(cls, sums: Sums, n: int) -> Net:
+        """From pairs of a total and its parts, among `n` sets."""
+        sum_of = np.repeat(np.arange(len(sums)), [len(parts) for _, parts in sums]).astype(np.int64)
+        part = np.concatenate([np.empty(0, dtype=np.int64), *(np.asarray(parts) for _, parts in sums)])
+        matrix = sparse.csr_array((np.ones(len(part)), (sum_of, part)), shape=(len(sums), n))
+        return cls(np.array([total for total, _ in sums], dtype=np.int64), matrix)
 
     def bound_by_totals(self, people: FloatArray, events: FloatArray, count: FloatArray) -> None:
         """Make no part larger than the whole, with the outcome or without it, by moves of at most 2."""
-        whole = self.total[self.sum_of]
+        sum_of, parts = self.parts.nonzero()
+        whole = self.total[sum_of]
         for _ in range(MOST_ROUNDS):
             before = people.copy(), events.copy()
             others = np.full(len(people), ENDLESS)
-            np.minimum.at(others, self.part, (people - events)[whole])
+            np.minimum.at(others, parts, (people - events)[whole])
             np.minimum(people, np.maximum(events + others, count[PEOPLE] - MOVED), out=people)
             np.maximum(events, np.minimum(people - others, count[EVENTS] + MOVED), out=events)
             for shown in (people, events):
-                np.minimum.at(shown, self.part, shown[whole])
+                np.minimum.at(shown, parts, shown[whole])
             if np.array_equal(before[0], people) and np.array_equal(before[1], events):
                 return
-
-    def with_rests(self, count: FloatArray) -> tuple[FloatArray, Net]:
-        """Counts of people who are in a total and in none of its parts, and the sums with these as parts."""
-        n, n_sums = count.shape[1], len(self.total)
-        added = [np.bincount(self.sum_of, weights=own[self.part], minlength=n_sums) for own in count]
-        rest = np.maximum(count[:, self.total] - np.array(added).reshape(3, -1), 0)
-        some = np.flatnonzero(rest[PEOPLE] > 0.5)
-        part = np.concatenate([self.part, n + np.arange(len(some))])
-        return rest[:, some], Net(part, np.concatenate([self.sum_of, some]), self.total)
-
-    def of_counts(self, n: int) -> Net:
-        """Sums of the events, others and people of `n` sets, and events and others of each as its people."""
-        kinds, sets, n_sums = np.arange(3)[:, None], np.arange(n), len(self.total)
-        return Net(
-            np.concatenate([(self.part + n * kinds).ravel(), sets, sets + n]),
-            np.concatenate([(self.sum_of + n_sums * kinds).ravel(), *[3 * n_sums + sets] * 2]),
-            np.concatenate([(self.total + n * kinds).ravel(), sets + 2 * n]),
-        )
-
-    def binding(self, bounds: FloatArray, raw: FloatArray, some: BoolArray) -> BoolArray:
-        """The sums from which the bounds of some counts come, unless they were disclosed."""
-        found, total = np.zeros(len(self.total), dtype=np.bool_), self.total[self.sum_of]
-        added = [np.bincount(self.sum_of, weights=end[self.part], minlength=len(found)) for end in bounds]
-        for own, other in ((0, 1), (1, 0)):
-            closer = some & (bounds[own] > raw[own])
-            found |= closer[self.total] & (added[own] >= bounds[own][self.total])
-            follows = bounds[own][total] + added[other][self.sum_of] - bounds[other][self.part]
-            found[self.sum_of[closer[self.part] & (follows >= bounds[own][self.part])]] = True
-        return found
-
-    def lowest(self, price: IntArray) -> IntArray:
-        """The lowest price in each sum."""
-        found = price[self.total]
-        np.minimum.at(found, self.sum_of, price[self.part])
-        return found
-
-    def members(self, sums: BoolArray, n: int) -> BoolArray:
-        """Which of `n` are in some sums."""
-        found = np.zeros(n, dtype=np.bool_)
-        found[self.part[sums[self.sum_of]]] = found[self.total[sums]] = True
-        return found
 
     def tightened(
         self,
         bounds: FloatArray,
-        changed: BoolArray | None = None,
+        changed: IntArray | None = None,
         ended: Callable[[FloatArray], bool] = lambda _: False,
     ) -> FloatArray:
         """Bounds (in place) that follow from others, until nothing changes; at first, some have `changed`.
 
         Parts bound their total, and the total and the other parts bound each part.
         """
-        sums = np.ones(len(self.total), dtype=np.bool_)
+        changed = np.arange(bounds.shape[1]) if changed is None else changed
         for _ in range(MOST_ROUNDS):
-            if changed is not None:
-                sums = changed[self.total]
-                sums[self.sum_of[changed[self.part]]] = True
-            entries = np.flatnonzero(sums[self.sum_of])
-            part, sum_of, own_total = self.part[entries], self.sum_of[entries], self.total[sums]
-            total, before = self.total[sum_of], bounds.copy()
-            added = [np.bincount(sum_of, weights=end[part], minlength=len(sums)) for end in bounds]
+            sums = np.unique(self.sums_with[changed].indices)
+            rows, total = self.parts[sums], self.total[sums]
+            part, sum_of = rows.indices, np.repeat(np.arange(len(sums)), np.diff(rows.indptr))
+            members = np.union1d(part, total)
+            before, added = bounds[:, members], [rows @ end for end in bounds]
             for own, other in ((0, 1), (1, 0)):
-                np.maximum.at(bounds[own], own_total, added[own][sums])
-                follows = bounds[own][total] + added[other][sum_of] - bounds[other][part]
+                np.maximum.at(bounds[own], total, added[own])
+                follows = bounds[own, total[sum_of]] + added[other][sum_of] - bounds[other, part]
                 np.maximum.at(bounds[own], part, follows)
-            changed = (bounds != before).any(axis=0)
-            if not changed.any() or ended(bounds):
+            changed = members[(bounds[:, members] != before).any(axis=0)]
+            if not len(changed) or ended(bounds):
                 break
         return bounds

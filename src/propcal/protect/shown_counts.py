@@ -77,7 +77,7 @@ class ShownCounts(rules.Disclosed):
         # a count that is shown is never below the threshold
         events = np.where(small[rules.EVENTS], events, np.maximum(events, rule.fewest))
         people = np.where(small.any(axis=0), people, np.maximum(people, events + rule.fewest))
-        rules.Net.of(sums).bound_by_totals(people, events, count)
+        rules.Net.of(sums, len(people)).bound_by_totals(people, events, count)
         mostly = (small & ~few & (count[:2] > count[1::-1])).any(axis=0)  # many visits of few people
         hidden = small.all(axis=0) | mostly
         nobody = count[rules.PEOPLE] <= 0

@@ -286,7 +286,7 @@ def risk_range(label: str) -> str:
         low, high = (float(part) for part in label.strip("[]()").split(","))
     except ValueError:
         return label
-    return f"{100 * low:.6g}-{100 * high:.6g} %"
+    return f"{100 * low:.12g}-{100 * high:.12g} %"
 
 
 def percent_of(part: float, total: float) -> str:

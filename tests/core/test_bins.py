@@ -82,4 +82,4 @@ def test_bins_that_cannot_be_told_apart_are_refused():
 
 
 def test_labels_show_which_end_is_closed():
-    assert [bins.uniform(2).label(j) for j in (0, 1)] == ["[0, 0.5)", "[0.5, 1]"]
+    assert bins.uniform(2).labels == ["[0, 0.5)", "[0.5, 1]"]

@@ -17,7 +17,7 @@ from propcal.auditing.profile import MEASURES, Profile
 from propcal.auditing.rate_intervals import NORMAL_REACH, normal_quantile, wilson_interval
 from propcal.core.categories import Categories, smallest_alpha_of
 from propcal.core.criterion import CRITERIA, proportional
-from propcal.core.grid import BoolArray
+from propcal.core.grid import BoolArray, ratio
 from propcal.core.groups import group_labels, membership
 from propcal.errors import refused
 from propcal.option_records import Identity
@@ -58,7 +58,7 @@ def categories_frame(findings: Findings, unit: str) -> pd.DataFrame:
     wrong = bool(findings.claims) or any(test.rejected for test in findings.tests)
     cases = [~eligible, np.isnan(low), wrong & (low > 0), wrong & (high < 0)]
     names = np.array([size.group.name for size in table.collection.kept], dtype=object)
-    labels = np.array([table.bins.label(i) for i in range(len(table.bins))], dtype=object)
+    labels = np.array(table.bins.labels, dtype=object)
     columns: dict[str, Any] = {
         "group": names[g],
         "bin": labels[j],
@@ -220,7 +220,7 @@ def threshold_table(
     of_group = table[["people", "design_effect", "outcome_rate"]].to_numpy(np.float64)
     (people, effect, rate), ones = of_group.T, np.ones(len(table))
     flagged, sensitivity, specificity, benefit, low, high, everybody = table[[*AT]].to_numpy(np.float64).T
-    ppv = np.divide(sensitivity * rate, flagged, out=np.full(len(table), np.nan), where=flagged > 0)
+    ppv = ratio(sensitivity * rate, flagged)
     shares = np.array([flagged, sensitivity, specificity, ppv])
     n = people / effect * np.array([ones, rate, 1 - rate, flagged])
     with np.errstate(invalid="ignore", divide="ignore"):

@@ -11,9 +11,7 @@ zero on average (it may come out negative).
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -23,7 +21,7 @@ from propcal.auditing.chance import Chance
 from propcal.auditing.names import LOSSES
 from propcal.auditing.rate_intervals import CONFIDENCE, accepted, exact_interval, possible_truths
 from propcal.core.atoms import Atoms
-from propcal.core.bins import bin_label
+from propcal.core.bins import bin_labels
 from propcal.core.categories import Categories, largest_log_ratio
 from propcal.core.criterion import CRITERIA, Criterion
 from propcal.core.grid import BoolArray, FloatArray, IntArray, from_grid
@@ -172,7 +170,7 @@ def _where(table: Categories, rho: float, labels: Mapping[str, str]) -> list[str
 def _place_name(table: Categories, cells: Sequence[tuple[int, int]], labels: Mapping[str, str]) -> str:
     names = [table.collection.kept[g].group.name for g, _ in cells]
     groups = " against ".join(labels.get(name, name) for name in names)
-    return f"{groups}, predicted risk {risk_range(table.bins.label(cells[0][1]))}"
+    return f"{groups}, predicted risk {risk_range(table.bins.labels[cells[0][1]])}"
 
 
 DEBIASED_COLUMNS = ("mean_square", "mean_square_low", "mean_square_high", "rms", "low", "high")
@@ -250,30 +248,8 @@ def dc_by_bin(a: Audit, *, own_rates: bool = False) -> pd.DataFrame:
 
 def in_bins(a: Audit) -> list[tuple[str, pd.DataFrame]]:
     """Every bin's label and its categories, in the order of the bins."""
-    place = bin_places(a)
-    return [(label, a.categories[place == j]) for j, label in enumerate(bin_labels(a))]
-
-
-def bin_labels(a: Audit) -> list[str]:
-    """Every bin as an interval, also those without people."""
-    edges = a.settings["edges"]
-    return [
-        bin_label(low, high, last=j == len(edges) - 1)
-        for j, (low, high) in enumerate(pairwise(edges), start=1)
-    ]
-
-
-def bin_places(a: Audit) -> IntArray:
-    """Number of the bin of each category."""
-    names = bin_labels(a)
-    place, times = {name: names.index(name) for name in names}, Counter(names)
-    # bins so narrow that their labels are alike: a mean, if it is known, lies between the edges of its bin
-    inner = np.array(a.settings["edges"][1:-1]) - 1e-9
-    mean = a.categories["mean_score"].to_numpy(dtype=np.float64)
-    by_label = np.array([place.get(label, -1) for label in a.categories["bin"]], dtype=np.int64)
-    alone = np.array([times[label] == 1 for label in a.categories["bin"]], dtype=np.bool_)
-    told = alone | (np.isnan(mean) & (by_label >= 0))
-    return np.where(told, by_label, np.searchsorted(inner, mean, side="right"))
+    own = a.categories["bin"]
+    return [(label, a.categories[own == label]) for label in bin_labels(a.settings["edges"])]
 
 
 def _row(label: str, chosen: pd.DataFrame, rho: float, own_rates: bool) -> tuple[Any, ...]:

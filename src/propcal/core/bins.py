@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -44,10 +45,10 @@ class Bins:
         """
         return np.searchsorted(self.edges[1:-1], score, side="right")
 
-    def label(self, bin_index: int) -> str:
-        """Write a bin as an interval, such as "[0.1, 0.2)"."""
-        low, high = from_grid(self.edges[bin_index : bin_index + 2])
-        return bin_label(low, high, last=bin_index == len(self) - 1)
+    @property
+    def labels(self) -> list[str]:
+        """Every bin as an interval, such as "[0.1, 0.2)"."""
+        return bin_labels(from_grid(self.edges).round(9))
 
     def __repr__(self) -> str:
         return f"Bins({self.kind}, {len(self)} bins)"
@@ -56,13 +57,19 @@ class Bins:
 Binning = str | Sequence[float] | FloatArray | Bins
 
 
-def bin_label(low: float, high: float, *, last: bool) -> str:
-    """Write a bin as an interval; the last bin includes its upper edge.
+def bin_labels(edges: Sequence[float] | FloatArray) -> list[str]:
+    """The bins between edges as intervals, with as many digits as tell them apart.
 
-    >>> bin_label(0.1, 0.2, last=False)
-    '[0.1, 0.2)'
+    >>> bin_labels([0, 0.12345, 1]), bin_labels([0, 0.30001, 0.30002, 1])
+    (['[0, 0.1235)', '[0.1235, 1]'], ['[0, 0.30001)', '[0.30001, 0.30002)', '[0.30002, 1]'])
     """
-    return f"[{low:.4g}, {high:.4g}{']' if last else ')'}"
+    texts: list[str] = []
+    for digits in range(4, 10):
+        texts = [f"{edge:.{digits}g}" for edge in edges]
+        if len({*texts}) == len(texts):
+            break
+    ends = [*(")" for _ in texts[2:]), "]"]  # the last bin includes its upper edge
+    return [f"[{low}, {high}{end}" for (low, high), end in zip(pairwise(texts), ends)]
 
 
 def uniform(n_bins: int) -> Bins:
@@ -75,7 +82,7 @@ def uniform(n_bins: int) -> Bins:
 def geometric(n_bins: int, rho: float) -> Bins:
     """Bins of equal ratio above `rho`, and one bin [0, rho) below (the paper's (lambda, rho)-discretization).
 
-    >>> [geometric(2, 0.01).label(j) for j in range(3)]
+    >>> geometric(2, 0.01).labels
     ['[0, 0.01)', '[0.01, 0.1)', '[0.1, 1]']
     """
     if rho >= 1:

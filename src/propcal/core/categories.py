@@ -11,7 +11,7 @@ import numpy as np
 from propcal.core.atoms import Atoms
 from propcal.core.bins import Bins
 from propcal.core.criterion import Criterion, multicalibration, proportional
-from propcal.core.grid import UNIT, BoolArray, FloatArray, IntArray, SumArray, run_sums, to_grid
+from propcal.core.grid import UNIT, BoolArray, FloatArray, IntArray, SumArray, ratio, run_sums, to_grid
 from propcal.core.groups import Collection, membership
 from propcal.core.patterns import BESIDE, CLUSTER, KEY, Patterns
 from propcal.errors import refused
@@ -46,12 +46,12 @@ class Categories:
     @property
     def outcome_rate(self) -> FloatArray:
         """Share of each category that had the outcome."""
-        return _ratio(self.positives, self.weight)
+        return ratio(self.positives, self.weight)
 
     @property
     def mean_score(self) -> FloatArray:
         """Mean score of each category."""
-        return _ratio(self.score_sum, self.weight)
+        return ratio(self.score_sum, self.weight)
 
     def to_frame(self, *, rho: float = 0.1) -> pd.DataFrame:
         """List the categories that are not empty, with the gap itself and as a share of the outcome rate."""
@@ -61,16 +61,12 @@ class Categories:
         rate = self.outcome_rate[g, b]
         columns: dict[str, Any] = {
             "group": [self.collection.kept[i].group.name for i in g],
-            "bin": [self.bins.label(int(j)) for j in b],
+            "bin": np.array(self.bins.labels, dtype=object)[b],
             **{name: getattr(self, name)[g, b] for name in COLUMNS},
             "proportional_gap": self.gap[g, b] / proportional(rho).allowance(rate),
             "eligible": self.eligible[g, b],
         }
         return pd.DataFrame(columns)
-
-
-def _ratio(top: SumArray, bottom: SumArray) -> FloatArray:
-    return np.asarray(np.divide(top, bottom, out=np.full(top.shape, np.nan), where=bottom > 0))
 
 
 def bucket_sums(atoms: Atoms, bins: Bins, values: SumArray) -> SumArray:
@@ -148,7 +144,7 @@ def categories(
         weight,
         positives=outcome / UNIT,
         score_sum=score / UNIT,
-        gap=_ratio((outcome - score) / UNIT, weight),
+        gap=ratio((outcome - score) / UNIT, weight),
         share=share,
         eligible=(people >= max(min_people, 1)) & (share >= min_share),
     )

@@ -115,3 +115,13 @@ class WithoutCaches:
             for name, value in vars(self).items()
             if not isinstance(getattr(type(self), name, None), cached_property)
         }
+
+
+def ratio(top: Any, bottom: Any, nothing: float = float("nan")) -> FloatArray:
+    """Quotients of arrays; `nothing` where the divisor is 0.
+
+    >>> ratio(np.array([1, 0, 3]), np.array([2, 0, 4])), ratio(1.0, np.array([0.0, 4.0]), 0.0)
+    (array([0.5 ,  nan, 0.75]), array([0.  , 0.25]))
+    """
+    found = np.full(np.broadcast_shapes(np.shape(top), np.shape(bottom)), nothing)
+    return np.divide(top, bottom, out=found, where=np.asarray(bottom) > 0)

@@ -11,8 +11,9 @@ from propcal.auditing.audit import Audit
 from propcal.auditing.audit_claims import clearest_cells
 from propcal.auditing.audit_tables import row_dicts
 from propcal.auditing.hypothesis_tests import SIGNIFICANCE
-from propcal.auditing.loss_intervals import bin_labels, bin_places, dc_by_bin
+from propcal.auditing.loss_intervals import dc_by_bin
 from propcal.auditing.names import MEASURE_NAMES, NOT_ENOUGH
+from propcal.core.bins import bin_labels
 from propcal.documents.blocks import At, Block, Column, Details, Fragment, Paragraphs, Section
 from propcal.documents.charts import LOOKS
 from propcal.documents.words import table, words
@@ -60,12 +61,13 @@ def _heat(audit: Audit) -> list[Block]:
 
 
 def heat_rows(audit: Audit) -> tuple[list[str], list[tuple[str, list[dict[str, Any]]]]]:
-    """The cells of each group in the order of the risk ranges; narrow ranges may share their name."""
-    labels, nobody = bin_labels(audit), {"text": "", "words": "nobody", "look": "nobody", "mark": "–"}
+    """The cells of each group in the order of the risk ranges."""
+    nobody = {"text": "", "words": "nobody", "look": "nobody", "mark": "–"}
+    labels = bin_labels(audit.settings["edges"])
     by_group: dict[str, tuple[str, list[dict[str, Any]]]] = {}
-    for row, place in zip(_cell_rows(audit), bin_places(audit).tolist()):
+    for row in _cell_rows(audit):
         _, cells = by_group.setdefault(row["group"], (row["label"], [nobody] * len(labels)))
-        cells[place] = _heat_cell(row)
+        cells[labels.index(row["bin"])] = _heat_cell(row)
     return [risk_range(label) for label in labels], [*by_group.values()]
 
 

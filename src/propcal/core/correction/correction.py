@@ -523,7 +523,7 @@ class Correction(Definition):
     def update_list(self) -> list[Update]:
         """The updates in words and plain numbers."""
         names = [group.name for group in self.groups]
-        labels = [self.bins.label(j) for j in range(len(self.bins))]
+        labels = self.bins.labels
         first = [] if self.start is None else [Update(START, "[0, 1]", nan)]
         first += [] if self.points is None else [Update(POINTS, "[0, 1]", nan)]
         return first + [Update(names[g], labels[b], s / UNIT) for g, b, s in self.updates.tolist()]

@@ -238,7 +238,7 @@ def _reasons(correction: Definition) -> tuple[Reason, ...]:
             group = Group(((f"{FEATURE}{feature.column}", label),))
             found.append(Reason(first, group, f"{(own or 0) / PER_UNIT:+.3f} {LOG_ODDS}"))
     first += correction.points is not None
-    bins = [correction.bins.label(j) for j in range(len(correction.bins))]
+    bins = correction.bins.labels
     for i, (g, j) in enumerate(correction.updates[:, :2].tolist()):
         found.append(Reason(first + i, correction.groups[g], bins[j]))
     return (*found, Reason(correction.n_updates, None))

@@ -198,7 +198,7 @@ class FitSummary:
         reason = {WITHIN_ALPHA: "", WITHIN_NOISE: noise, OUTSIDE: self.why, NOT_JUDGED: ""}
         columns: dict[str, Any] = {
             "group": [names[g] for g in self.group],
-            "bin": [self.bins.label(int(b)) for b in self.bin],
+            "bin": np.array(self.bins.labels, dtype=object)[self.bin],
             **{name: getattr(self, name) for name in COLUMNS},
             "status": status,
             "why": [reason[s] for s in status],

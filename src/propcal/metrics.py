@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import wraps
 from typing import Any, Literal, Protocol, Unpack, cast
 
 import numpy as np
 
 from propcal.core import categories as cells
-from propcal.core.arguments import Intersections, Missing, Table, Values, check_choice, check_number
+from propcal.core.arguments import Intersections, Missing, Table, Values, check_choice
 from propcal.core.atoms import Atoms
 from propcal.core.bins import Binning, Bins, category_min_share, make_bins
 from propcal.core.criterion import CRITERIA
@@ -19,7 +19,7 @@ from propcal.core.groups import Groups, definition
 from propcal.data.by_name import takes_frame
 from propcal.data.frames import columns_of_x
 from propcal.data.rows import Rows, checked_rows
-from propcal.option_records import LossOptions, LossRule, spelled_out
+from propcal.option_records import LossOptions, LossRule, check_limits, spelled_out
 
 __all__ = ["dc_loss", "loss_scorer", "mc_loss", "pmc_loss", "smallest_alpha"]
 _NONE: IntArray = np.empty(0, dtype=np.int64)  # passed as scores if the bins do not depend on them
@@ -30,10 +30,7 @@ class CategoryRule(LossRule):
     """Which groups, bins and cells are included; `mc_loss` describes each setting."""
 
     def __post_init__(self) -> None:
-        for f in fields(self):
-            value, limits = getattr(self, f.name), f.metadata.get("limits")
-            if limits and not (value is None and f.default is None):
-                check_number(f.name, value, **limits)
+        check_limits(self)
 
     def words(self) -> Groups:
         """The definition of the groups."""

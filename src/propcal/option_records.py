@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypedDict, TypeVar
 
-from propcal.core.arguments import Intersections, Label, Missing, WeightKind
+from propcal.core.arguments import Intersections, Label, Missing, WeightKind, check_number
 from propcal.errors import plain, refused
 from propcal.numbers import IN_SENTENCE
 
@@ -30,7 +30,7 @@ Correcting: TypeAlias = "Correction | Fitted"
 Limits = Mapping[str, Any]  # the range of a number, as `check_number` takes it
 UP_TO_1: Limits = {"above": 0, "at_most": 1}
 SHARE: Limits = {"at_least": 0, "at_most": 1}
-COUNT: Limits = {"at_least": 1, "whole": True}
+COUNT: dict[str, Any] = {"at_least": 1, "whole": True}
 LONGEST = 200  # letters of a name, a title, a source
 TEXTS = ("title", "score", "outcome", "unit", "source", "period", "institution", "population")
 
@@ -128,6 +128,14 @@ def given(*records: Any) -> dict[str, Any]:
     {'gamma': 0.02}
     """
     return {argument_of(f): value for record in records for f, value in given_fields(record)}
+
+
+def check_limits(record: Any) -> None:
+    """Refuse numbers outside of the limits of their fields; None is fine where it is the default."""
+    for f in fields(record):
+        value, limits = getattr(record, f.name), f.metadata.get("limits")
+        if limits and not (value is None and f.default is None):
+            check_number(f.name, value, **limits)
 
 
 def argument_of(one: Field[Any]) -> str:
@@ -422,11 +430,12 @@ class Search:
 
     features: list[str] | None = DATA.option("COLUMNS")
     protect: list[str] | None = SEARCH.option("COLUMNS")
-    depth: int | None = SEARCH.option("N")
-    min_share: float | None = SEARCH.option("SHARE")
-    max_groups: int | None = SEARCH.option("N")
-    level: float | None = SEARCH.option("PROBABILITY")
-    n_draws: int | None = SEARCH.option("--draws N")
+    depth: int = SEARCH.option("N", default=3, limits=COUNT | {"at_most": 3})
+    min_share: float = SEARCH.option("SHARE", default=0.02, limits={"above": 0, "at_most": 0.5})
+    max_groups: int = SEARCH.option("N", default=10, limits=COUNT | {"at_most": 50})
+    level: float = SEARCH.option("PROBABILITY", default=0.05, limits=UP_TO_1)
+    n_draws: int = SEARCH.option("--draws N", default=64, limits={"at_least": 20, "whole": True})
+    random_state: int = field(default=0, metadata={"limits": {"at_least": 0, "whole": True}})
 
 
 @dataclass(frozen=True)

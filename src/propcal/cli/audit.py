@@ -93,7 +93,7 @@ def audit(
                 settings["within"] = None  # the condition is undecided
                 result = _result(people, model, settings, roles.score)
             sites = _sites_of(people, roles.site, travel, names, update, corrected=model is not None)
-        found = _search(files, roles, Search(features=discover), names) if discover else None
+        found = _search(files, roles, Given(Search, features=discover), names) if discover else None
     note_unused_labels(names.labels, people)
     seen = cache(lambda suppress: protected(result, suppress))  # once for all that is shown alike
 
@@ -227,7 +227,7 @@ def _sites_of(
 def discover(
     files: Rows,
     roles: Annotated[Roles, Without("groups", "site", "cuts", "where", "as_levels")],
-    search: Search,
+    search: Annotated[Given, Search],
     reading: Annotated[Reading, Only("memory_limit")],
     chance: Annotated[Given, AuditRule, Only("random_state")],
     out: Annotated[Output, Without("markdown", "metrics")],
@@ -247,7 +247,7 @@ def discover(
     """
     from propcal.protect.results import protected_discovery
 
-    needed = {"--score": roles.score, "--outcome": roles.outcome, "--features": search.features}
+    needed = {"--score": roles.score, "--outcome": roles.outcome, "--features": search.get("features")}
     for flag, value in needed.items():
         if not value:
             raise InputError(f"{flag} is needed", next_step="Name a column of the file")
@@ -268,7 +268,7 @@ def discover(
         )
 
 
-def _search(files: list[Path], roles: Roles, search: Search, names: Identity, *others: Any) -> Discovery:
+def _search(files: list[Path], roles: Roles, search: Given, names: Identity, *others: Any) -> Discovery:
     """The groups that a search of the files finds, whichever are named."""
     from propcal.discovery.discovery import discover as search_groups
 

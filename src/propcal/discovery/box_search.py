@@ -12,19 +12,20 @@ number, so that they stay alike.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from propcal.core.arguments import check_number
+from propcal import option_records
 from propcal.core.grid import FloatArray, IntArray
 from propcal.discovery import box_kernels as kernels
 from propcal.discovery.binned_features import Box, Codes, Condition, FeatureTable
 from propcal.discovery.box_kernels import LEVEL, N_KINDS, N_SUMS, SLOPE, Conditions, Pairs
 from propcal.discovery.people import People
+from propcal.option_records import check_limits
 
 BEAM = (24, 12)  # boxes that are extended, for level and slope
 SINGLES = 8  # single conditions that are extended where not all pairs are counted
@@ -37,26 +38,12 @@ EULER = 0.5772156649015329
 WHOLE_SHARE = 0.1  # share of the level that tests the score as a whole
 
 
-def _limited(default: float, **limits: float) -> Any:
-    return field(default=default, metadata=limits)
-
-
 @dataclass(frozen=True)
-class Search:
+class Search(option_records.Search):
     """How to search: checked arguments of `discover`."""
 
-    level: float = _limited(0.05, above=0, at_most=1)
-    max_groups: int = _limited(10, at_least=1, at_most=50, whole=True)
-    depth: int = _limited(3, at_least=1, at_most=3, whole=True)
-    min_share: float = _limited(0.02, above=0, at_most=0.5)
-    n_draws: int = _limited(64, at_least=20, whole=True)
-    random_state: int = _limited(0, at_least=0, whole=True)
-
     def __post_init__(self) -> None:
-        for one in fields(self):
-            check_number(one.name, getattr(self, one.name), **one.metadata)
-            kind = int if one.metadata.get("whole") else float
-            object.__setattr__(self, one.name, kind(getattr(self, one.name)))
+        check_limits(self)
 
     @property
     def whole_level(self) -> float:

@@ -229,7 +229,8 @@ def discover(
     >>> found.groups.where
     {'age 70 or over, ward B': "age >= 70 and ward = 'B'"}
     """
-    how = Search(level, max_groups, depth, min_share, n_draws, random_state)
+    sizes: dict[str, Any] = {"depth": depth, "min_share": min_share, "max_groups": max_groups}
+    how = Search(level=level, n_draws=n_draws, random_state=random_state, **sizes)
     check_choice("weight_kind", weight_kind, ("auto", "frequency", "survey"))
     hidden = column_names("protect", protect)
     columns = {"score": score, "y": y, "sample_weight": sample_weight, "cluster": cluster}
@@ -250,8 +251,9 @@ def discover(
         found.append(group_found(one, table.features, people, identity, taken))
         taken.append(found[-1].name)
     weight, events = float(people.weight.sum()), float(people.weight @ people.outcome)
-    settings = {"version": __version__, "people": len(people), "features": len(table.features), **asdict(how)}
-    del settings["max_groups"]
+    settings = {"version": __version__, "people": len(people), "features": len(table.features)}
+    shown = ("level", "depth", "min_share", "n_draws", "random_state")
+    settings |= {name: getattr(how, name) for name in shown}
     sets = [np.arange(len(people)), *(one.rows for one in result.groups)]
     return Discovery(
         tuple(found),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Unpack
 
@@ -18,7 +18,7 @@ from propcal.auditing.claims import Verdict, labelled_claims
 from propcal.auditing.findings import AuditSettings, Findings, find, settings_and_names
 from propcal.auditing.loss_intervals import debiased, losses, ranges_unsure
 from propcal.auditing.pages import Pages
-from propcal.core.arguments import Axes, Table, Values
+from propcal.core.arguments import Table, Values
 from propcal.core.atoms import Atoms
 from propcal.core.grid import from_grid, to_grid
 from propcal.core.reduction import rescored
@@ -124,36 +124,10 @@ class Audit(Pages):
         """
         return threshold_table(self.groups, self.net_benefit, thresholds or self.settings["thresholds"])
 
-    def plot(
-        self,
-        kind: str = "forest",
-        groups: Sequence[str] | None = None,
-        *,
-        ax: Axes | None = None,
-        width: float = 6.4,
-    ) -> Axes:
-        """Draw the audit with matplotlib (extra `plots`), in colours that everybody can tell apart.
+    def _charts(self) -> Mapping[str, Callable[..., Any]]:
+        from propcal.documents.audit_charts import AUDIT_CHARTS
 
-        Parameters
-        ----------
-        kind : {"forest", "calibration", "heatmap", "dc", "decision", "distribution"}
-            O/E ratios; calibration curves; the gap of every cell;
-            the groups furthest apart in each bin; net benefit; how the scores are spread.
-        groups : list of str, optional
-            Names of the groups to draw, as in `groups`; None draws all of them, or those that the score
-            is furthest off for, and says so.
-        ax : matplotlib axes, optional
-        width : float, default=6.4
-            Inches of a new figure; 3.5 is a column of a journal.
-
-        Returns
-        -------
-        The axes.
-        """
-        from propcal.documents.audit_charts import AUDIT_CHARTS, chart_of
-        from propcal.render.matplotlib import draw
-
-        return draw(chart_of(AUDIT_CHARTS, kind, self, groups), ax, width)
+        return AUDIT_CHARTS
 
 
 @takes_frame

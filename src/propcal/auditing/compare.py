@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Unpack
 
@@ -22,7 +22,7 @@ from propcal.auditing.score_changes import (
     claims_of,
     flag_table,
 )
-from propcal.core.arguments import Axes, Table, Values
+from propcal.core.arguments import Table, Values
 from propcal.core.atoms import Atoms
 from propcal.core.grid import FloatArray, from_grid, to_grid
 from propcal.core.reduction import numbered, rescored
@@ -112,34 +112,10 @@ class Comparison(Pages):
         """The differences."""
         return self.differences.copy()
 
-    def plot(
-        self,
-        kind: str = "before_after",
-        groups: Sequence[str] | None = None,
-        *,
-        ax: Axes | None = None,
-        width: float = 6.4,
-    ) -> Axes:
-        """Draw O/E ratios, group by group, under every score (extra `plots`).
+    def _charts(self) -> Mapping[str, Callable[..., Any]]:
+        from propcal.documents.audit_charts import COMPARISON_CHARTS
 
-        Parameters
-        ----------
-        kind : {"before_after"}
-        groups : list of str, optional
-            Names of the groups to draw; None draws all of them, or those that the first score is furthest
-            off for, and says so.
-        ax : matplotlib axes, optional
-        width : float, default=6.4
-            Inches of a new figure; 3.5 is a column of a journal.
-
-        Returns
-        -------
-        The axes.
-        """
-        from propcal.documents.audit_charts import COMPARISON_CHARTS, chart_of
-        from propcal.render.matplotlib import draw
-
-        return draw(chart_of(COMPARISON_CHARTS, kind, self, groups), ax, width)
+        return COMPARISON_CHARTS
 
 
 @takes_frame

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from propcal.core.arguments import Axes
 from propcal.option_records import Correcting
 
 if TYPE_CHECKING:
@@ -41,7 +43,52 @@ class Printed:
         return card(self._document())
 
 
-class Pages(Printed):
+class Drawn(Printed):
+    """Results with pictures of their groups."""
+
+    def _charts(self) -> Mapping[str, Callable[..., Any]]:
+        """The functions that make charts, by name; the first is drawn by default."""
+        raise NotImplementedError
+
+    def plot(
+        self,
+        kind: str | None = None,
+        groups: Sequence[str] | None = None,
+        *,
+        ax: Axes | None = None,
+        width: float = 6.4,
+    ) -> Axes:
+        """Draw it with matplotlib (extra `plots`), in colours that everybody can tell apart.
+
+        Parameters
+        ----------
+        kind : str, optional
+            Of an audit, "forest" (the default: O/E ratios), "calibration" (curves), "heatmap" (the gap of
+            every cell), "dc" (the groups furthest apart in each bin), "decision" (net benefit) or
+            "distribution" (how the scores are spread). Of a comparison, "before_after" (O/E ratios, group by
+            group, under every score). Of a monitor, "evidence" (the default: over time, with the alarm
+            line) or "ratios" (the O/E ratio of each period, with its ordinary 95 % interval if at most four
+            groups are drawn).
+        groups : list of str, optional
+            Names of the groups to draw, as in `groups`. None draws all of them, or those that the score is
+            furthest off for, and says so; "ratios" are by default of everybody and of the groups that the
+            verdict names.
+        ax : matplotlib axes, optional
+        width : float, default=6.4
+            Inches of a new figure; 3.5 is a column of a journal.
+
+        Returns
+        -------
+        The axes.
+        """
+        from propcal.documents.audit_charts import chart_of
+        from propcal.render.matplotlib import draw
+
+        charts = self._charts()
+        return draw(chart_of(charts, next(iter(charts)) if kind is None else kind, self, groups), ax, width)
+
+
+class Pages(Drawn):
     """What an audit and a comparison have in common."""
 
     def _document(self, suppress: int = 0, title: str | None = None) -> Document:

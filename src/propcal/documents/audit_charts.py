@@ -296,8 +296,8 @@ def heatmap(a: Audit, groups: Any = None) -> Chart:
 
 COMPARISON_CHARTS: dict[str, Callable[..., Chart]] = {"before_after": before_after}
 AUDIT_CHARTS: dict[str, Callable[..., Chart]] = {
-    "calibration": calibration,
     "forest": forest,
+    "calibration": calibration,
     "dc": dc,
     "decision": decision,
     "distribution": distribution,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
 from types import MappingProxyType
@@ -12,11 +12,11 @@ import numpy as np
 import pandas as pd
 
 from propcal.auditing.claims import NAN
-from propcal.auditing.pages import Printed
-from propcal.core.arguments import Axes, check_choice
+from propcal.auditing.pages import Drawn
+from propcal.core.arguments import check_choice
 from propcal.core.atoms import Atoms
 from propcal.core.bins import Bins
-from propcal.core.grid import FloatArray
+from propcal.core.grid import FloatArray, ratio
 from propcal.core.groups import Group, group_labels
 from propcal.monitoring.alarms import (
     Alarm,
@@ -53,7 +53,7 @@ class CourseSource:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Course(Printed):
+class Course(Drawn):
     """What was found over time.
 
     Attributes
@@ -143,37 +143,10 @@ class Course(Printed):
         table: pd.DataFrame = getattr(self, kind)
         return table.copy()
 
-    def plot(
-        self,
-        kind: str = "evidence",
-        groups: Sequence[str] | None = None,
-        *,
-        ax: Axes | None = None,
-        width: float = 6.4,
-    ) -> Axes:
-        """Draw what was found with matplotlib (extra `plots`).
-
-        Parameters
-        ----------
-        kind : {"evidence", "ratios"}
-            The evidence of groups over time, with the alarm line; or the O/E ratio of each period, with its
-            ordinary 95 % interval if at most four groups are drawn. As on the page.
-        groups : list of str, optional
-            Names or labels of the groups to draw; by default all for the evidence, the clearest in colour,
-            and everybody with the groups that the verdict names for ratios.
-        ax : matplotlib axes, optional
-        width : float, default=6.4
-            Inches of a new figure.
-
-        Returns
-        -------
-        The axes.
-        """
-        from propcal.documents.audit_charts import chart_of
+    def _charts(self) -> Mapping[str, Callable[..., Any]]:
         from propcal.documents.course import COURSE_CHARTS
-        from propcal.render.matplotlib import draw
 
-        return draw(chart_of(COURSE_CHARTS, kind, self, groups), ax, width)
+        return COURSE_CHARTS
 
     def to_json(self, suppress: int | None = None) -> str:
         """Everything as JSON; with `suppress=11`, counts are protected: see the guide to the report."""
@@ -267,15 +240,13 @@ def _periods(sums: PeriodCounts, labels: Sequence[str]) -> pd.DataFrame:
     """Each group in each period."""
     counts = [part.reshape(-1, part.shape[2]) for part in (sums.people, sums.positives, sums.score)]
     people, positives, score = (part.sum(axis=1) for part in counts)
-    ratio, low, high = np.array([ratio_of(*parts) for parts in zip(*counts)]).T
-    with np.errstate(invalid="ignore", divide="ignore"):
-        observed, predicted = positives / people, score / people
+    value, low, high = np.array([ratio_of(*parts) for parts in zip(*counts)]).T
     numbers = {
         "people": people.astype(np.int64),
         "positives": positives.astype(np.int64),
-        "outcome_rate": observed,
-        "mean_score": predicted,
-        "observed_expected": ratio,
+        "outcome_rate": ratio(positives, people),
+        "mean_score": ratio(score, people),
+        "observed_expected": value,
         "observed_expected_low": low,
         "observed_expected_high": high,
     }
@@ -317,10 +288,7 @@ def _groups(
         "named": [alarm is not None and not alarm.explained_by for alarm in alarm_of],
         "explained_by": ["" if alarm is None else alarm.explained_by for alarm in alarm_of],
         **{name: [NAN if alarm is None else getattr(alarm, name) for alarm in alarm_of] for name in LEFT},
-        **{
-            name: np.divide(end, expected, out=np.full(n, NAN), where=expected > 0)
-            for name, end in zip(LIMITS, limits.T)
-        },
+        **{name: ratio(end, expected) for name, end in zip(LIMITS, limits.T)},
     }
     return with_last_periods(pd.DataFrame(table), periods)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -191,7 +192,7 @@ def _alarm(sums: PeriodCounts, evidence: CourseEvidence, test: int, group: int, 
     gain, where, b, inside = evidence.gains[kind][:, group], "", 0, np.full(len(sums.bin_of), True)
     if kind == "cells":
         b = int(np.argmax(evidence.cells[:, group].max(axis=0)))
-        gain, where, inside = gain[:, b], risk_range(bins.label(b)), sums.bin_of == b
+        gain, where, inside = gain[:, b], risk_range(bins.labels[b]), sums.bin_of == b
     past = np.array([period in reference for period in periods])
     after = int(np.flatnonzero(past)[-1]) + 1 if past.any() else 0
     always = ep.best_always(sums.one(group, after), kind, evidence.shift[[group]], b)
@@ -259,7 +260,8 @@ def claims_of(alarms: Sequence[Alarm], bins: Bins) -> tuple[CourseClaim, ...]:
     def order(alarm: Alarm) -> tuple[bool, str, int]:
         return not _has_direction(alarm), alarm.raised, [*KINDS].index(alarm.test)
 
-    return tuple(_claim(min(found, key=order), bins) for found in own.values())
+    chosen = [min(found, key=order) for found in own.values()]
+    return tuple(claim_of(one, bins, one.direction if _has_direction(one) else "") for one in chosen)
 
 
 def _has_direction(alarm: Alarm) -> bool:
@@ -267,35 +269,26 @@ def _has_direction(alarm: Alarm) -> bool:
     return known(alarm.reference_value) or not alarm.low <= 1 <= alarm.high
 
 
-def _claim(alarm: Alarm, bins: Bins) -> CourseClaim:
-    kind = KINDS[alarm.test]
-    direction = alarm.direction if _has_direction(alarm) else ""
-    edges = from_grid(bins.edges).round(6)
-    where = tuple(
-        Region(float(edges[b]), float(edges[b + 1]), direction)
-        for b in range(len(bins))
-        if alarm.where == risk_range(bins.label(b))
-    )
+def claim_of(alarm: Alarm, bins: Bins, direction: str) -> CourseClaim:
+    """The claim that an alarm supports; its numbers may be protected, its direction is that of exact ones."""
+    kind, edges = KINDS[alarm.test], from_grid(bins.edges).round(6).tolist()
     return CourseClaim(
         kind="overall" if kind == "group" and alarm.group == EVERYBODY.name else kind,
         who=alarm.group,
         direction=direction,
-        where=where,
+        estimate=alarm.value,
+        p_value=min(1 / alarm.evidence, 1.0),
+        observed=alarm.events / alarm.people,
+        where=tuple(
+            Region(*ends, direction)
+            for ends, label in zip(pairwise(edges), bins.labels)
+            if alarm.where == risk_range(label)
+        ),
         since_low=alarm.onset_low if alarm.since else "",
         since_high=alarm.onset_high if alarm.since else "",
-        **claim_numbers(alarm),
-    )
-
-
-def claim_numbers(alarm: Alarm) -> dict[str, Any]:
-    """What a claim takes from its alarm, whose numbers may be protected."""
-    return {
-        "estimate": alarm.value,
-        "p_value": min(1 / alarm.evidence, 1.0),
-        "observed": alarm.events / alarm.people,
-        "reference": alarm.reference_value,
+        reference=alarm.reference_value,
         **{name: getattr(alarm, name) for name in ALIKE},
-    }
+    )
 
 
 MOST_CORRECTED = 20  # groups whose errors are taken out

@@ -15,7 +15,7 @@ import numpy as np
 from propcal.core.atoms import Atoms
 from propcal.core.bins import Bins
 from propcal.core.categories import bucket_sums
-from propcal.core.grid import UNIT, BoolArray, FloatArray, IntArray, from_grid, to_grid
+from propcal.core.grid import UNIT, BoolArray, FloatArray, IntArray, from_grid, ratio, to_grid
 from propcal.core.groups import MISSING, Group, Groups, membership
 from propcal.core.patterns import PERIOD, Patterns
 from propcal.core.reduction import without_keys
@@ -124,9 +124,7 @@ class PeriodCounts:
     @cached_property
     def mean(self) -> FloatArray:
         """Mean score of each range; 0 where nobody is."""
-        nobody = np.zeros(self.people.shape)
-        ratio = np.divide(self.score, self.people, out=nobody, where=self.people > 0)
-        return np.clip(ratio, 0.0, 1.0)
+        return np.clip(ratio(self.score, self.people, 0.0), 0.0, 1.0)
 
     def by_bin(self, values: FloatArray) -> FloatArray:
         """Add up the ranges (last axis) of each bin."""

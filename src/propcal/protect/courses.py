@@ -17,7 +17,7 @@ from propcal.core.grid import BoolArray, IntArray, from_grid
 from propcal.core.groups import membership
 from propcal.core.patterns import PERIOD, Patterns
 from propcal.core.reduction import by_key
-from propcal.monitoring.alarms import Alarm, CourseClaim, claim_numbers
+from propcal.monitoring.alarms import Alarm, CourseClaim, claim_of
 from propcal.monitoring.course import LEFT, LIMITS, Course, left_out_notes, with_last_periods
 from propcal.monitoring.e_processes import ALARM
 from propcal.numbers import RATIO_DIGITS, Limit, risk_range
@@ -87,7 +87,7 @@ class _ProtectedCourse:
     def _people_of(self, alarm: Alarm, periods: Sequence[str]) -> tuple[Headcount, list[ScoreValues]]:
         """The people of an alarm in some periods, and their scores if many have the same one."""
         atoms, bins, group = self.source.atoms, self.source.bins, self.groups.index(alarm.group)
-        ranges = [j for j in range(len(bins)) if alarm.where in ("", risk_range(bins.label(j)))]
+        ranges = [j for j, label in enumerate(bins.labels) if alarm.where in ("", risk_range(label))]
 
         def members(patterns: Patterns) -> BoolArray:
             place = patterns.attributes.index(PERIOD)
@@ -116,7 +116,7 @@ class _ProtectedCourse:
         return replace(
             exact,
             alarms=alarms,
-            claims=tuple(_shown_claim(claim, alarms) for claim in exact.claims),
+            claims=tuple(self._claim(claim, alarms) for claim in exact.claims),
             periods=periods,
             # of few people, the lower ends of bands
             evidence=exact.evidence.assign(evidence=np.array(strengths, dtype=np.float64)),
@@ -171,11 +171,10 @@ class _ProtectedCourse:
             **unknown,
         )
 
-
-def _shown_claim(claim: CourseClaim, alarms: Sequence[Alarm]) -> CourseClaim:
-    """A claim with the numbers of its alarm, as they are shown."""
-    (alarm,) = (alarm for alarm in alarms if (alarm.group, alarm.test) == (claim.who, claim.test))
-    return replace(claim, **claim_numbers(alarm))
+    def _claim(self, claim: CourseClaim, alarms: Sequence[Alarm]) -> CourseClaim:
+        """A claim with the numbers of its alarm, as they are shown."""
+        (alarm,) = (alarm for alarm in alarms if (alarm.group, alarm.test) == (claim.who, claim.test))
+        return claim_of(alarm, self.source.bins, claim.direction)
 
 
 def band(evidence: float) -> Limit:

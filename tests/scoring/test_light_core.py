@@ -13,7 +13,7 @@ import pytest
 from propcal import Correction, Groups, PMCBoost
 from propcal.core.correction.maps import STEPS_IN_PYTHON, PatternMaps, compose, in_order
 from propcal.core.groups import membership
-from propcal.data.frames import plain_columns
+from propcal.data.frames import plain_column
 
 HEAVY = "scipy pandas pyarrow numba llvmlite narwhals duckdb sklearn polars typer rich jinja2"
 SERVICE = """
@@ -94,7 +94,7 @@ def test_plain_columns_are_scored_as_arrow_scores_them(name):
     }  # fmt: skip
     correction = Correction.from_json(json.dumps(content))
     score = np.full(8, 0.25)
-    assert plain_columns({"g": values}, ["g"]) is not None
+    assert plain_column(values) is not None
     by_numpy = correction.apply(score, {"g": values})
     by_arrow = correction.apply(score, {"g": pd.Series(list(values), dtype=object)})
     assert by_numpy.tolist() == by_arrow.tolist()
@@ -112,7 +112,7 @@ def test_plain_columns_are_scored_as_arrow_scores_them(name):
     "values", [[Decimal(1)], np.array(["2020-01-01"], "M8[D]"), [b"a"], np.array([b"a"]), pd.Series(["a"])]
 )
 def test_other_values_go_through_arrow(values):
-    assert plain_columns({"g": values}, ["g"]) is None
+    assert plain_column(values) is None
 
 
 def test_python_and_numba_compose_the_same_maps(corrections):

@@ -25,7 +25,7 @@ from propcal.core.arguments import Intersections, Missing, Table, Values, check_
 from propcal.core.atoms import Atoms
 from propcal.core.draws import Draws, draw_outcomes
 from propcal.core.fit.evidence import repeat_effect, with_effect
-from propcal.core.grid import FloatArray, IntArray
+from propcal.core.grid import FloatArray, IntArray, ratio
 from propcal.core.groups import Groups, GroupSize, definition, membership
 from propcal.core.reduction import without_clusters, without_keys
 from propcal.data.rows import rows_to_atoms
@@ -198,10 +198,8 @@ def bin_free_table(atoms: Atoms, sizes: Sequence[GroupSize], n_draws: int, rng: 
     error = np.array([_standard_error(s) for _, s in found])
     smooth = np.array([smooth_ece(s.score, s.weight, s.positives) for _, s in found])
     ecce, smooth_drawn, smooth_observed = _by_chance(atoms, sizes, n_draws, rng)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        sigma = np.where(error > 0, np.array([w.ecce for w in worst]) / error, 0.0)
-        drawn = np.where(error > 0, ecce / error, 0.0)
-    most = drawn.max(axis=1)
+    sigma = ratio([w.ecce for w in worst], error, 0.0)
+    most = ratio(ecce, error, 0.0).max(axis=1)
     smooth_p = _smooth_p(smooth_drawn, smooth_observed)
     rows = []
     for g, size in enumerate(sizes):

@@ -17,7 +17,7 @@ from propcal.core.atoms import Atoms
 from propcal.core.bins import Bins
 from propcal.core.categories import Categories, bucket_sums
 from propcal.core.draws import Draws, draw_outcomes
-from propcal.core.grid import UNIT, BoolArray, FloatArray, IntArray, from_grid
+from propcal.core.grid import UNIT, BoolArray, FloatArray, IntArray, from_grid, ratio
 from propcal.core.groups import membership
 from propcal.core.patterns import CLUSTER
 from propcal.core.reduction import without_clusters
@@ -96,8 +96,7 @@ def _draws(
     for drawn in _drawn_positives(cells, n_draws, rng, block=block):
         positives = np.add.reduceat(drawn, first, axis=1)
         sums = np.stack([positives[:, chosen] @ who for chosen, who in zip(in_bin, members)], axis=2)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            yield np.asarray(sums / table.weight)
+        yield ratio(sums, table.weight)
 
 
 def design_effect(atoms: Atoms, bins: Bins) -> FloatArray:

@@ -25,7 +25,7 @@ from propcal.core.atoms import Atoms, LeftOutReport
 from propcal.core.categories import Categories, check_outcome_groups
 from propcal.core.draws import Draws
 from propcal.core.fit.evidence import repeat_effect, with_effect
-from propcal.core.grid import UNIT
+from propcal.core.grid import UNIT, ratio
 from propcal.core.groups import EVERYBODY
 from propcal.core.loss_bounds import LossBounds, loss_bounds
 from propcal.core.patterns import Patterns
@@ -91,7 +91,7 @@ class AuditedPeople:
     def of(cls, atoms: Atoms, counts: Counts, clusters: int, rounding: LossBounds | None) -> AuditedPeople:
         """From atoms without clusters, and their counts."""
         weight, patterns = atoms.weight.astype(np.float64), atoms.patterns
-        heaviest = np.divide(atoms.weight_sq, weight, out=np.zeros(len(weight)), where=weight > 0).max()
+        heaviest = ratio(atoms.weight_sq, weight, 0.0).max()
         named = [name for name, levels in zip(patterns.attributes, patterns.levels) if None in levels]
         missing = np.rint(counts.missing.people.sum(axis=0)).astype(int).ravel().tolist()
         return cls(

@@ -12,7 +12,7 @@ from propcal.auditing.measures import THRESHOLDS
 from propcal.auditing.sample import atom_clusters, filled_clusters
 from propcal.core.atoms import Atoms
 from propcal.core.bins import Bins
-from propcal.core.grid import BoolArray, FloatArray, IntArray, from_grid, to_grid
+from propcal.core.grid import BoolArray, FloatArray, IntArray, from_grid, ratio, to_grid
 from propcal.core.groups import Group, membership
 from propcal.core.patterns import CLUSTER, Patterns
 from propcal.core.reduction import without_clusters
@@ -20,7 +20,6 @@ from propcal.data.role_columns import N_CLUSTERS
 
 Members = Callable[[Patterns], BoolArray]  # the patterns of each group
 Place = Callable[[Atoms], IntArray]  # the part of each atom
-DIGITS = 4  # of a key, of 16 bits each: sums of digits are exact in floating point
 
 
 def everybody(patterns: Patterns) -> BoolArray:
@@ -85,14 +84,16 @@ class Headcount:
         weight = np.array([total(bare.positives), total(bare.weight - bare.positives)])
         weight = np.where(weight < 1e-9, 0.0, weight)  # rounding of running sums
         together = weight.sum(axis=0)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            score = total(bare.weight * from_grid(bare.score)) / together
-        key = _key([total(digit) for digit in _digits(bare.record_keys())])
+        score = ratio(total(bare.weight * from_grid(bare.score)), together)
+        sums = np.zeros(len(bare.patterns) * n_parts, dtype=np.uint64)
+        np.add.at(sums, bucket, bare.record_keys())  # modulo 2**64
+        keys = sums.reshape(-1, n_parts)
+        key = np.array([keys[own].sum(axis=0) for own in inside > 0], np.uint64).reshape(-1, n_parts)
         filled = _filled_clusters(atoms, members, place, n_parts)
         if bare.frequencies:
             return cls(weight, weight if filled is None else filled, score, key)
         squares = np.array([total(bare.positives_sq), total(bare.weight_sq - bare.positives_sq)])
-        effective = np.divide(weight**2, squares, out=np.zeros_like(weight), where=squares > 0)
+        effective = ratio(weight**2, squares, 0.0)
         different = effective if filled is None else np.minimum(effective, filled)
         return cls(weight * (total(bare.people) / np.maximum(together, 1e-300)), different, score, key)
 
@@ -123,18 +124,6 @@ class Headcount:
             return np.concatenate([own.reshape(*own.shape[:lead], -1) for own in columns], axis=-1)
 
         return cls(row("people", 1), row("different", 1), row("score", 0), row("key", 0))
-
-
-def _digits(keys: Any) -> list[FloatArray]:
-    return [((keys >> np.uint64(16 * i)) & np.uint64(0xFFFF)).astype(np.float64) for i in range(DIGITS)]
-
-
-def _key(sums: Sequence[FloatArray]) -> Any:
-    """Add up digits modulo 2**64."""
-    found = np.zeros(sums[0].shape, dtype=np.uint64)
-    for i, digit in enumerate(sums):
-        found += digit.astype(np.uint64) << np.uint64(16 * i)
-    return found
 
 
 def _filled_clusters(atoms: Atoms, members: Members, place: Place, n_parts: int) -> FloatArray | None:
@@ -168,8 +157,8 @@ def score_values(atoms: Atoms, inside: BoolArray) -> list[ScoreValues] | None:
         if cluster is not None:
             pairs = np.unique(own * N_CLUSTERS + cluster[rows])
             different = np.bincount(pairs // N_CLUSTERS, minlength=n).astype(np.float64)
-        sums: list[Any] = [np.bincount(own, weights=digit, minlength=n) for digit in _digits(keys[rows])]
-        key: Any = _key(sums)
+        key = np.zeros(n, dtype=np.uint64)
+        np.add.at(key, own, keys[rows])
         used = people > 0
         columns: tuple[Any, ...] = (from_grid(scores), people, events, different, key)
         found.append(ScoreValues(*(column[used] for column in columns)))

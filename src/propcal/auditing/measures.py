@@ -20,7 +20,7 @@ from propcal.auditing.rate_intervals import CONFIDENCE, most_of_none
 from propcal.auditing.sample import FEWEST_CLUSTERS, Sample
 from propcal.core.arguments import check_number
 from propcal.core.atoms import Atoms
-from propcal.core.grid import FloatArray, to_grid
+from propcal.core.grid import FloatArray, ratio, to_grid
 from propcal.core.logistic import expit, fit_logistic, log_odds
 
 FEWEST_EVENTS = 50  # with fewer, an AUROC far below one half may be chance
@@ -79,7 +79,7 @@ def _rates_of_an_alert(cells: Sample) -> FloatArray | None:
     """The observed rates of people scored 0 and of those scored 1; None if that leaves nothing to chance."""
     high = (cells.x > 0).astype(np.int64)
     weight, positives = (np.bincount(high, column, 2) for column in (cells.weight, cells.positives))
-    rate = np.divide(positives, weight, out=np.zeros(2), where=weight > 0)
+    rate = ratio(positives, weight, 0.0)
     return rate[high] if np.all(weight > 0) and np.any((rate > 0) & (rate < 1)) else None
 
 

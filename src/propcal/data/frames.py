@@ -88,13 +88,9 @@ def require(columns: Sequence[str], wanted: Sequence[str]) -> None:
 def numbers(values: Any, name: str) -> FloatArray:
     """One column of numbers as float64; missing values become NaN."""
     values = _array_of_list(values, name)
-    masked = type(values) is not np.ndarray and isinstance(values, np.ma.MaskedArray)  # takes long to import
-    if isinstance(values, np.ndarray) and values.dtype.kind in "fiub" and not masked:
+    if type(values) is np.ndarray and values.dtype.kind in "fiub":
         return np.ascontiguousarray(_one_dimension(values, name), dtype=np.float64)
-    objects = type(values) is np.ndarray and values.ndim == 1 and values.dtype.kind == "O"
-    if objects and (plain := plain_floats(values)) is not None:
-        return plain
-    return floats(one_column(values, name), name, RECODE)
+    return floats(_plain_first(values, name), name, RECODE)
 
 
 def floats(column: Any, name: str, hint: str | None = None) -> FloatArray:
@@ -244,12 +240,15 @@ def _mixed(values: Any, name: str = FEATURES) -> Any:
     return cleaned
 
 
-def attribute_columns(sensitive_features: Any, wanted: Sequence[str] | None = None) -> Columns:
+def attribute_columns(
+    sensitive_features: Any, wanted: Sequence[str] | None = None, *, plain: bool = False
+) -> Columns:
     """The attributes of each person by name, from a frame, series, mapping or array; None has none.
 
-    With `wanted`, only those columns; the columns of an array have no names and are used by position.
+    With `wanted`, only those columns; the columns of an array have no names and are used by position. Where
+    lists and arrays are `plain`, numpy reads them.
     """
-    given = sensitive_features
+    given, read = sensitive_features, _plain_first if plain else _column
     if given is None:
         return {}
     if isinstance(given, str):
@@ -259,19 +258,19 @@ def attribute_columns(sensitive_features: Any, wanted: Sequence[str] | None = No
         if len(named) < len(given):
             raise refused("names twice")
         require(list(named), wanted or ())
-        return {name: _column(named[name]) for name in (named if wanted is None else wanted)}
-    if not isinstance(given, (pa.Array, pa.ChunkedArray, list, tuple, np.ndarray)):
-        return frame_columns(given, FEATURES, wanted)
+        return {name: read(named[name]) for name in (named if wanted is None else wanted)}
     unnamed = [given]
     if isinstance(given, (list, tuple, np.ndarray)):
         array = given if isinstance(given, np.ndarray) else np.array(given, dtype=object)
         if array.ndim not in (1, 2):
             raise refused("dimensions", n=array.ndim)
         unnamed = [array] if array.ndim == 1 else list(array.T)
+    elif not isinstance(given, (pa.Array, pa.ChunkedArray)):
+        return frame_columns(given, FEATURES, wanted)
     names = [f"sensitive_feature_{i}" for i in range(len(unnamed))] if wanted is None else wanted
     if len(names) != len(unnamed):
         raise refused("other width", n=len(names), names=list(names), got=len(unnamed))
-    return {name: _column(column) for name, column in zip(names, unnamed)}
+    return {name: read(column) for name, column in zip(names, unnamed)}
 
 
 def refuse_names(sensitive_features: Any, n: int) -> None:
@@ -342,16 +341,9 @@ def columns_of_x(X: Any, names: Sequence[Any]) -> Columns:
     return {f"column {i}": _column(column) for i, column in zip(names, dense)}
 
 
-def plain_columns(given: Any, wanted: Sequence[str]) -> dict[str, Any] | None:
-    """The wanted columns of a mapping or an array; None if not all of them are plain."""
-    columns = []
-    if isinstance(given, Mapping) and len({*map(str, given)}) == len(given):
-        named = {str(name): column for name, column in given.items()}
-        columns = [named[name] for name in wanted if name in named]
-    elif type(given) is np.ndarray and given.ndim in (1, 2):
-        columns = [given] if given.ndim == 1 else list(given.T)
-    found = {name: plain_column(column) for name, column in zip(wanted, columns)}
-    return found if len(columns) == len(wanted) and all(c is not None for c in found.values()) else None
+def _plain_first(values: Any, name: str = FEATURES) -> Any:
+    plain = plain_column(values)
+    return _column(values, name) if plain is None else plain
 
 
 def plain_column(values: Any) -> Any:

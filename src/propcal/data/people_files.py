@@ -114,8 +114,18 @@ class PeopleFiles(ABC):
         """
 
     @abstractmethod
+    def read_through(self, wanted: Sequence[str]) -> None:
+        """Read the wanted columns to the end."""
+
     def trouble(self, error: Exception, wanted: Sequence[str] = ()) -> Exception:
-        """Why the files could not be read, without showing any of their content."""
+        """Why the files could not be read, without showing any of their content: each is read by itself."""
+        try:
+            for part in self.parts:
+                type(self)([part]).read_through(wanted)
+        except (FileFormatError, InputError) as found:
+            return found
+        where = f"{self.path}{' or another file' if len(self.paths) > 1 else ''}"
+        return refused("duckdb cannot read", FileFormatError, where=where, error=type(error).__name__)
 
     @cached_property
     def _engine(self) -> Any:
@@ -216,16 +226,10 @@ class ParquetFiles(PeopleFiles):
             except (pa.ArrowException, OSError) as error:
                 raise part.damaged() from error
 
-    def trouble(self, error: Exception, wanted: Sequence[str] = ()) -> Exception:
-        """Find the damaged file by reading each one to its end."""
-        try:
-            for part in self.parts:
-                for _ in ParquetFiles([part]).batches(wanted):
-                    pass
-        except (FileFormatError, InputError) as found:
-            return found
-        where = f"{self.path}{' or another file' if len(self.paths) > 1 else ''}"
-        return refused("duckdb cannot read", FileFormatError, where=where, error=type(error).__name__)
+    def read_through(self, wanted: Sequence[str]) -> None:
+        """Read the wanted columns to the end."""
+        for _ in self.batches(wanted):
+            pass
 
 
 def _read(place: str, kind: str) -> str:
@@ -300,16 +304,13 @@ class TextFiles(PeopleFiles):
             rows = pa.RecordBatch.from_arrays(batch.columns[:n], names=self.names).cast(whole)
             yield rows, pa.Table.from_arrays(batch.columns[n:], names=list(wanted))
 
-    def trouble(self, error: Exception, wanted: Sequence[str] = ()) -> Exception:  # noqa: ARG002
-        """Find the damaged file by reading each one to its end."""
-        if self.engine is None:
-            return self.parts[0].why(str(error))
-        try:
-            for part in self.parts:
-                TextFiles([part]).count()
-        except (FileFormatError, InputError) as found:
-            return found
-        return FileFormatError(f"{self.path} cannot be read as CSV ({type(error).__name__})")
+    def read_through(self, wanted: Sequence[str]) -> None:  # noqa: ARG002
+        """Read to the end."""
+        self.count()
+
+    def trouble(self, error: Exception, wanted: Sequence[str] = ()) -> Exception:
+        """Why the files could not be read: DuckDB's error about a single file says it."""
+        return self.parts[0].why(str(error)) if self.engine is None else super().trouble(error, wanted)
 
     def _table(self, places: Iterable[int], *, null: bool = True) -> str:
         """SQL that reads some columns of all files; `null` makes missing values of texts that mean them."""

@@ -11,7 +11,8 @@ from zoneinfo import ZoneInfo
 from propcal.core.arguments import check_choice
 from propcal.errors import InputError, quoted, refused, shown
 
-KINDS = ("day", "week", "month", "quarter", "year")
+LONGEST = {"day": 1, "week": 7, "month": 31, "quarter": 92, "year": 366}  # days
+KINDS = tuple(LONGEST)
 EXAMPLES = {"day": "2026-03-31", "week": "2026-W13", "month": "2026-03", "quarter": "2026-Q1", "year": "2026"}
 _FORMS = {
     "day": r"(\d{4})-(\d\d)-(\d\d)",
@@ -85,12 +86,8 @@ class Calendar:
         """The first day after a period."""
         first = self.start(name)
         try:
-            if self.every in ("day", "week"):
-                return first + timedelta(days=7 if self.every == "week" else 1)
-            months = {"month": 1, "quarter": 3, "year": 12}[self.every]
-            after = first.year * 12 + first.month - 1 + months
-            return date(after // 12, after % 12 + 1, 1)
-        except (OverflowError, ValueError):  # the year 9999
+            return self.start(self.name(first + timedelta(LONGEST[self.every])))
+        except OverflowError:  # the year 9999
             return date.max
 
     def span(self, first: str, last: str) -> list[str]:

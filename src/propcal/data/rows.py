@@ -18,7 +18,7 @@ from propcal.core.categories import Buckets
 from propcal.core.conditions import Recipe, Where
 from propcal.core.correction.definition import Definition, ScoringRows, count_unlisted, warn_of_unlisted
 from propcal.core.correction.points_table import FeaturePoints, PointsTable
-from propcal.core.grid import BoolArray, FloatArray, from_grid
+from propcal.core.grid import BoolArray, FloatArray, from_grid, ratio
 from propcal.core.groups import Collection, Groups, membership
 from propcal.core.patterns import BESIDE, CLUSTER, Level, Patterns, combinations_present, patterns_of
 from propcal.core.reduction import atoms_of_rows
@@ -288,8 +288,7 @@ def preview(groups: Groups, frame: Any, outcome: Any, *, gamma: float, sample_we
     rates: Any = np.nan
     if y is not None:
         inside = membership([size.group for size in sizes], atoms.patterns)
-        with np.errstate(invalid="ignore"):  # a condition that nobody meets has no rate
-            rates = (inside @ positives) / (inside @ weight)
+        rates = ratio(inside @ positives, inside @ weight)  # none if nobody meets a condition
     table = Collection(tuple(sizes), ()).to_frame()
     table.insert(3, "outcome_rate", rates)
     return table
@@ -333,8 +332,7 @@ def rows_to_score(
     if reads:
         if people is None:
             raise refused("features needed", reads=reads)
-        plain = frames.plain_columns(people, reads)
-        columns = frames.attribute_columns(people, reads) if plain is None else plain
+        columns = frames.attribute_columns(people, reads, plain=True)
     sizes = {f"attribute {a!r}": len(column) for a, column in columns.items()}
     roles.check_lengths({name: len(values)} | sizes, may_be_empty=True)
     if not len(values):

@@ -124,4 +124,4 @@ def ratio(top: Any, bottom: Any, nothing: float = float("nan")) -> FloatArray:
     (array([0.5 ,  nan, 0.75]), array([0.  , 0.25]))
     """
     found = np.full(np.broadcast_shapes(np.shape(top), np.shape(bottom)), nothing)
-    return np.divide(top, bottom, out=found, where=np.asarray(bottom) > 0)
+    return np.asarray(np.divide(top, bottom, out=found, where=np.asarray(bottom) > 0))

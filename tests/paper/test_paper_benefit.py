@@ -165,7 +165,7 @@ def test_levels_and_columns_may_hold_any_text_and_values_may_be_missing(tmp_path
     evidence = Evidence.from_store(path)
     found = observed_to_expected(evidence)
     assert {*found.loc[found["groups"] == "race & x x payer x kind", "group_name"]} == {*names}
-    assert {*CurveCounts.of(evidence).curves().errors["group"]} == {*names}
+    assert {*CurveCounts.of(evidence).errors["group"]} == {*names}
     assert subgroup(names[0], groups) == "Black & African, payer x kind missing"
     assert subgroup(names[1], groups) == "not race & x, a x b"
     assert draw_curves(evidence) is not None

@@ -323,7 +323,7 @@ def test_the_command_writes_the_cohort_and_prints_table_1_beside_the_published_o
     assert "  pain: 1 no number" in lines
     white = next(i for i, line in enumerate(lines) if line.startswith("White"))
     assert lines[white].split() == ["White", "this", "cohort", "2/3", "(67%)", "0/0", "2/3", "(67%)"]
-    assert visits_of("mimic_cohort.parquet", None).about()["cohort"] == (
+    assert visits_of("mimic_cohort.parquet", None).about["cohort"] == (
         "a file of visits (MIMIC 1.0, rule: paper)"  # a store of trials says it
     )
     printed = ["paper", "18147/50174", "(36%)", "18951/45435", "(42%)", "37098/95609", "(39%)"]

@@ -131,12 +131,12 @@ def test_the_share_kept_apart_is_that_of_the_set_up():
 
 
 def test_columns_become_numbers_levels_and_words(file):
-    columns = columns_of(file).asked
+    columns = columns_of(file).columns
     assert columns == CohortColumns(
         "back", (GROUPS,), ("age",), ("ward", "sex", "site"), ("note",), "person", unit="rows"
     )
     some = columns_of(file, features=["age", "site"], text=[])
-    assert (some.asked.numbers, some.asked.categories, some.asked.text) == (("age",), ("site",), ())
+    assert (some.columns.numbers, some.columns.categories, some.columns.text) == (("age",), ("site",), ())
     assert some.frame["back"].isin([0, 1]).all()
 
 
@@ -220,7 +220,7 @@ def test_categories_of_a_parquet_file_are_texts(stays, file, tmp_path):
     texts = ["ward", "note", "sex", "site", "back"]
     path = tmp_path / "stays.parquet"
     stays.astype(dict.fromkeys(texts, "category")).to_parquet(path)
-    assert columns_of(path).asked == columns_of(file).asked
+    assert columns_of(path).columns == columns_of(file).columns
     what = {"trials": 1, "models": ["LR"], "settings": [Setting(BASE, GROUPS)]}
     losses = [
         run(tmp_path / f"{i}.sqlite", cohort=columns_of(source), **what).trials()["log_loss"].iloc[0]
@@ -233,7 +233,7 @@ def test_truth_values_of_which_some_are_missing_are_numbers(stays, tmp_path):
     truth = (stays["age"] > 60).astype(object).mask(stays.index % 10 == 0, None)
     stays.assign(elderly=truth).to_parquet(tmp_path / "stays.parquet")
     cohort = columns_of(tmp_path / "stays.parquet")
-    assert cohort.asked.numbers == ("age", "elderly")
+    assert cohort.columns.numbers == ("age", "elderly")
     assert cohort.frame["elderly"].value_counts(dropna=False)[np.nan] == 200
 
 
@@ -241,7 +241,7 @@ def test_columns_without_values_are_left_out_with_a_word(stays, tmp_path):
     for path, write in ((tmp_path / "a.parquet", "to_parquet"), (tmp_path / "a.csv", "to_csv")):
         getattr(stays.assign(nothing=None, none=np.nan), write)(path, index=False)
         cohort = columns_of(path)
-        assert {"nothing", "none"}.isdisjoint(cohort.asked.wanted)
+        assert {"nothing", "none"}.isdisjoint(cohort.columns.wanted)
         assert cohort.notes == ["no values in columns nothing, none: they are not features"]
         with pytest.raises(InputError, match=r"features: column none of .* has no values. Leave it out"):
             columns_of(path, features=["age", "none"])

@@ -256,9 +256,9 @@ def test_a_fit_without_updates_can_be_drawn(tmp_path):
 
 @pytest.mark.slow
 def test_table_1_is_that_of_the_generated_visits_if_they_are_the_same(tmp_path):
-    from propcal.paper.cohort_files import GeneratedVisits, visits_of
+    from propcal.paper.cohort_files import visits_of
 
-    about = GeneratedVisits(rows=2000).about()
+    about = visits_of(None, 2000).about
     one = [trial(1, "LR", Setting(BASE, GROUPINGS[0]))]
     evidence = Evidence.from_store(make_store(tmp_path / "a.sqlite", one, about=about))
     table = table_1(evidence)

@@ -27,11 +27,13 @@ def test_rates_go_from_a_fifth_to_four_fifths_and_scores_stay_inside(found):
 
 
 def test_every_model_is_alpha_multicalibrated_and_no_better(found):
-    assert np.abs(found.delta).max(axis=1) == pytest.approx(np.full(300, 0.1))
+    assert np.abs(found.delta["Random"]).max(axis=1) == pytest.approx(np.full(300, 0.1))
     # one group has the largest error, the others are spread evenly below it
-    assert (np.isclose(np.abs(found.delta), 0.1).sum(axis=1) == 1).all()
-    assert np.quantile(np.abs(found.delta), [0.25, 0.75]) == pytest.approx([0.025, 0.075], abs=0.003)
-    assert (found.delta > 0).mean() == pytest.approx(0.5, abs=0.02)
+    assert (np.isclose(np.abs(found.delta["Random"]), 0.1).sum(axis=1) == 1).all()
+    assert np.quantile(np.abs(found.delta["Random"]), [0.25, 0.75]) == pytest.approx(
+        [0.025, 0.075], abs=0.003
+    )
+    assert (found.delta["Random"] > 0).mean() == pytest.approx(0.5, abs=0.02)
 
 
 def test_the_loss_is_the_observed_mean_error_over_the_true_rate(found):
@@ -47,7 +49,7 @@ def test_the_loss_is_the_observed_mean_error_over_the_true_rate(found):
 
 def test_with_many_people_the_loss_is_that_of_the_drawn_errors():
     large = simulate(n_data_sets=5, n_people=10**9, seed=1)
-    assert large.pmc_loss == pytest.approx(np.abs(large.delta) / large.rate, abs=1e-3)
+    assert large.pmc_loss("Random") == pytest.approx(np.abs(large.delta["Random"]) / large.rate, abs=1e-3)
 
 
 def test_scenarios_have_the_same_mc_and_run_as_they_are_called(found):
@@ -63,7 +65,7 @@ def test_scenarios_have_the_same_mc_and_run_as_they_are_called(found):
 
 
 def test_the_rank_correlation_is_spearmans(found):
-    own = [spearmanr(found.rate, losses).statistic for losses in found.pmc_loss]
+    own = [spearmanr(found.rate, losses).statistic for losses in found.pmc_loss("Random")]
     assert found.claim().loc["Random", "rank_correlation"] == pytest.approx(np.mean(own))
 
 
@@ -89,7 +91,7 @@ def test_the_picture_shows_every_data_set_and_the_scenarios(found):
     ax = plot_simulation(found).axes[0]
     points, *lines = ax.lines
     assert len(points.get_xdata()) == 300 * 61
-    assert np.asarray(points.get_ydata()) == pytest.approx(found.pmc_loss.ravel())
+    assert np.asarray(points.get_ydata()) == pytest.approx(found.pmc_loss("Random").ravel())
     assert [line.get_ydata()[0] for line in lines] == pytest.approx([0.5, 0.05, 0.5])
     assert len({line.get_linestyle() for line in lines}) == 3  # not by colour alone
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -76,19 +76,47 @@ class Pictures:
     format: str = OUTPUT.option("NAMES", default="png")
     force: bool = FORCE
 
-    def check(self, pictures: Iterable[str], tables: Iterable[str], *reads: Path) -> None:
-        """Refuse formats that are unknown and files that may not be written, before the work."""
-        names = [*_named(pictures, formats(self.format)), *_named(tables, ["csv"])]
-        _check_files((self.output, names), force=self.force, reads=reads)
+    def paths(self, pictures: Iterable[str], tables: Iterable[str]) -> list[Path]:
+        """The files that may be written."""
+        return [*_paths(self.output, pictures, formats(self.format)), *_paths(self.output, tables, ["csv"])]
 
-    def write(self, pictures: Iterable[PaperFigure]) -> dict[Path, Any]:
-        """Write each picture in every format, and its numbers; returns the files."""
+    def files(self, pictures: Iterable[PaperFigure]) -> dict[Path, Any]:
+        """Each picture in every format, and its numbers, by their files."""
         files: dict[Path, Any] = {}
         for picture in pictures:
             files |= {self.output / f"{picture.name}.{kind}": picture.figure for kind in formats(self.format)}
             files |= {self.output / f"{name}.csv": frame for name, frame in picture.data.items()}
-        _write(files, force=self.force)
         return files
+
+
+@contextmanager
+def _making(
+    paths: Iterable[Path],
+    text: str,
+    *,
+    force: bool,
+    reads: Sequence[Path | None] = (),
+    draws: bool = True,
+) -> Iterator[dict[Path, Any]]:
+    """Check where files may be written, and matplotlib, before the work; then write them, all or none.
+
+    Yields the texts, figures, and frames to be written as CSV, which the work adds.
+    """
+    from propcal.paper.figure_parts import new_figure, save
+
+    for path in paths:
+        if path.parent.is_dir():
+            check_target(path, force=force, reads=reads)
+        elif path.parent.exists():
+            raise refused("paper output", folder=path.parent)
+    if draws:
+        new_figure(1, 1)
+    files: dict[Path, Any] = {}
+    with working(text):
+        yield files
+        with new_folders(*{path.parent for path in files}), outputs(force=force):
+            for path, content in files.items():
+                save(content, path)
 
 
 def simulation(
@@ -124,10 +152,9 @@ def simulation(
     """
     from propcal.paper.simulation import TABLES, picture_of, simulate
 
-    out.check(["simulation"], TABLES)
-    with working("Drawing data sets..."):
+    with _making(out.paths(["simulation"], TABLES), "Drawing data sets...", force=out.force) as files:
         drawn = simulate(groups, alpha, data_sets, people, seed)
-        files = out.write([picture_of(drawn)])
+        files.update(out.files([picture_of(drawn)]))
     _say(drawn.sentences(), files)
 
 
@@ -156,9 +183,8 @@ def theory(
     """
     from propcal.paper.theory import PICTURES, pictures, sentences
 
-    out.check(PICTURES, PICTURES)
-    with working("Drawing..."):
-        files = out.write(pictures(alpha, rho))
+    with _making(out.paths(PICTURES, PICTURES), "Drawing...", force=out.force) as files:
+        files.update(out.files(pictures(alpha, rho)))
     _say(sentences(alpha, rho), files)
 
 
@@ -238,17 +264,15 @@ def tables(
     from propcal.paper.claims import claims_table, judge_all
     from propcal.paper.tables import LONG, NAMES, all_tables
 
-    kinds = formats(format, TABLE_FORMATS)
-    evidence = _read(store, without_ours=without_ours)
-    if output is not None:
-        _check_files((output, _named(NAMES, kinds)), force=force, reads=[store, cohort], draws=False)
-    with working("Computing medians and intervals..."):
+    kinds, what = formats(format, TABLE_FORMATS), "Computing medians and intervals..."
+    paths = [] if output is None else _paths(output, NAMES, kinds)
+    with _making(paths, what, force=force, reads=[store, cohort], draws=False) as files:
+        evidence = _read(store, without_ours=without_ours)
         shown, lacking = all_tables(evidence, cohort)
         if not evidence.of_cells:
             others = {other.name: judge_all(other) for other in map(_read, beside or ())}
             shown.append(claims_table(judge_all(evidence), others))
-    files = _table_files(shown, output, kinds) if output is not None else {}
-    _write(files, force=force)
+        files.update({} if output is None else _table_files(shown, output, kinds))
     _describe(evidence, *lacking)
     for table in shown:
         if table.name not in LONG:
@@ -274,11 +298,11 @@ def figures(store: TrialsFile, without_ours: bool = WITHOUT_OURS, out: Pictures 
     """
     from propcal.paper.figures import PICTURES, TABLES, pictures
 
-    out.check(PICTURES, TABLES, store)
-    evidence = _read(store, without_ours=without_ours)
-    with working("Drawing..."):
+    paths = out.paths(PICTURES, TABLES)
+    with _making(paths, "Drawing...", force=out.force, reads=[store]) as files:
+        evidence = _read(store, without_ours=without_ours)
         drawn, lacking = pictures(evidence)
-        files = out.write(drawn)
+        files.update(out.files(drawn))
     _describe(evidence)
     _say([f"Not drawn: {sentence}" for sentence in lacking], files)
 
@@ -317,17 +341,15 @@ def reproduction(
     from propcal.paper.reproduction import Reproduction
     from propcal.paper.tables import NAMES
 
-    evidence = _read(store)
     images = images or output.parent / "images" / "reproduction"
     tables = tables or output.parent / "tables" / "reproduction"
-    beside_page = (images, _named(PICTURES, ["png"])), (tables, _named(NAMES, ["csv"]))
-    _check_files((output.parent, [output.name]), *beside_page, force=force, reads=[store, cohort])
-    with working("Computing and drawing..."):
+    paths = [output, *_paths(images, PICTURES, ["png"]), *_paths(tables, NAMES, ["csv"])]
+    with _making(paths, "Computing and drawing...", force=force, reads=[store, cohort]) as files:
+        evidence = _read(store)
         page = Reproduction(evidence, cohort, about, [*map(_read, beside or ())])
-        files: dict[Path, Any] = {output: page.markdown(_link(output, images), _link(output, tables))}
-        files |= {images / f"{picture.name}.png": picture.figure for picture in page.drawn}
-        files |= _table_files(page.tables, tables, ["csv"])
-        _write(files, force=force)
+        files[output] = page.markdown(_link(output, images), _link(output, tables))
+        files.update({images / f"{picture.name}.png": picture.figure for picture in page.drawn})
+        files.update(_table_files(page.tables, tables, ["csv"]))
     _describe(evidence, *page.lacking_tables)
     _say([verdict_counts(page.judged), by_rules(page.judged)], files)
 
@@ -365,15 +387,13 @@ def benefit(
         refuse_special(store)
         if store.resolve() in [before.resolve() for before in stores[:i]]:
             raise refused("paper store twice", store=store)
-    evidence = [_read(store) for store in stores]
-    named = dict(zip(outcome_names(name or [], evidence), evidence))
     images = images or output.parent / "images"
-    pictures = (images, _named(PICTURES, ["png"]))
-    _check_files((output.parent, [output.name]), pictures, force=force, reads=stores)
-    with working("Computing and drawing..."):
-        files: dict[Path, Any] = {output: benefit_page(named, about, _link(output, images))}
+    paths = [output, *_paths(images, PICTURES, ["png"])]
+    with _making(paths, "Computing and drawing...", force=force, reads=stores) as files:
+        evidence = [_read(store) for store in stores]
+        named = dict(zip(outcome_names(name or [], evidence), evidence))
+        files[output] = benefit_page(named, about, _link(output, images))
         files |= {images / f"{name}.png": figure for name, figure in benefit_figures(named).items()}
-        _write(files, force=force)
     _say([], files)
 
 
@@ -384,33 +404,9 @@ def _read(store: Path, *, without_ours: bool = False) -> Evidence:
     return evidence.without_ours() if without_ours else evidence
 
 
-def _named(names: Iterable[str], kinds: Iterable[str]) -> list[str]:
-    """The names of files in every format."""
-    return [f"{name}.{kind}" for name in names for kind in kinds]
-
-
-def _check_files(
-    *files: tuple[Path, Iterable[str]], force: bool, reads: Sequence[Path | None] = (), draws: bool = True
-) -> None:
-    """Refuse files of folders that cannot be written, and figures without matplotlib, before the work."""
-    from propcal.paper.figure_parts import new_figure
-
-    for folder, names in files:
-        if folder.exists() and not folder.is_dir():
-            raise refused("paper output", folder=folder)
-        for name in names if folder.is_dir() else ():
-            check_target(folder / name, force=force, reads=reads)
-    if draws:
-        new_figure(1, 1)
-
-
-def _write(files: Mapping[Path, Any], *, force: bool) -> None:
-    """Write texts, figures, and frames as CSV, either all or none; folders are made."""
-    from propcal.paper.figure_parts import save
-
-    with new_folders(*{path.parent for path in files}), outputs(force=force):
-        for path, content in files.items():
-            save(content, path)
+def _paths(folder: Path, names: Iterable[str], kinds: Sequence[str]) -> list[Path]:
+    """The files of a folder by their names, each in every format."""
+    return [folder / f"{name}.{kind}" for name in names for kind in kinds]
 
 
 def _say(sentences: Sequence[str], files: Iterable[Path] = ()) -> None:

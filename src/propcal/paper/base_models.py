@@ -53,13 +53,14 @@ class Features:
 
         texts, self._encoders = self._texts(rows), list[tuple[Any, Any]]()
         kind: dict[str, Any] = {"dtype": np.float32}
-        unknown = {"handle_unknown": "use_encoded_value", "unknown_value": np.nan}
-        for name in self.columns.categories:
-            levels = [[*sorted({*texts[name]} - {MISSING}), MISSING]]
-            encoder: Any = OneHotEncoder(categories=levels, handle_unknown="ignore", **kind)
-            if self.setup.encoding == "codes":
-                encoder = OrdinalEncoder(categories=levels, **unknown, **kind)
-            self._encoders.append(([name], encoder.fit(texts[[name]])))
+        names = list(self.columns.categories)
+        levels = [[*sorted({*texts[name]} - {MISSING}), MISSING] for name in names]
+        encoder: Any = OneHotEncoder(categories=levels, handle_unknown="ignore", **kind)
+        if self.setup.encoding == "codes":
+            unknown: Any = {"handle_unknown": "use_encoded_value", "unknown_value": np.nan}
+            encoder = OrdinalEncoder(categories=levels, **unknown, **kind)
+        if names:
+            self._encoders.append((names, encoder.fit(texts[names])))
         most = {"max_features": MOST_WORDS, "min_df": self.setup.min_words}
         for name in self.columns.text:
             words = CountVectorizer(binary=True, token_pattern=r"\w+", **most, **kind)

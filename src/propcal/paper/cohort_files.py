@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,176 +29,72 @@ COHORT_KEY = "propcal_cohort"  # metadata key in a Parquet file: the MIMIC versi
 _SEED = 0  # for simulating the cohort, and for sampling --rows visits from a file
 
 
-@dataclass(frozen=True)
-class GeneratedVisits:
-    """Simulated visits, modelled on the paper's Table 1; `surrogate` is one of settings.toml."""
-
-    rows: int = N_VISITS
-    surrogate: str = "calibrated"
-    columns = asked = ADMISSIONS
-    notes = ()
-
-    def __post_init__(self) -> None:
-        check_choice("surrogate", self.surrogate, tuple(SURROGATES))
-        _check_rows(self.rows, N_VISITS, "the simulated cohort", "visits")
-
-    @cached_property
-    def frame(self) -> pd.DataFrame:
-        """One row for each visit."""
-        return make_ed_visits(self.rows, seed=_SEED, **SURROGATES[self.surrogate])
-
-    def about(self) -> dict[str, Any]:
-        """The description of the visits in a store, with a hash of the data on which trials depend."""
-        from pandas.util import hash_pandas_object
-
-        known = self.frame.drop(columns=ADMISSIONS.true_risk)  # its last digits may vary
-        rows = np.ascontiguousarray(hash_pandas_object(known, index=False).to_numpy())
-        return {
-            "cohort": f"generated, no patients: make_ed_visits, seed {_SEED}, {self.surrogate}",
-            "surrogate": self.surrogate,
-            "rows": self.rows,  # before the fingerprint, because an error names the first difference
-            "fingerprint": f"sha256:{hashlib.sha256(rows.tobytes()).hexdigest()}",
-        }
+CHECK_NAMES = "Check the names of the columns"
 
 
-@dataclass(frozen=True)
-class CohortFile:
-    """People from a CSV or Parquet file.
+@dataclass(frozen=True, eq=False)
+class Cohort:
+    """The people of an experiment.
 
-    Parameters
+    Attributes
     ----------
-    path : path
-    asked : CohortColumns
-        The columns to use.
-    rows : int, optional
-        Use a random sample of this many rows.
-    positive : optional
-        The value of the outcome that means the event; not needed for 0 and 1, or yes and no.
-    na : sequence of str
-        Texts that mean a missing value in a CSV file, beside the empty cell.
-    how : str
-        What to do if a column is missing.
-    empty : tuple of str
-        Columns that are not used because they have no values.
+    frame : pandas.DataFrame
+        One row for each visit.
+    columns : CohortColumns
+        The columns that are used; real people have no known true risk.
+    about : dict
+        The description in a store, with a hash of the data, on which trials depend, and without the name of
+        the file, because files may be moved.
+    notes : list of str
+        Sentences on what a user may not expect.
+    path : path, optional
+        The file that they come from.
     """
 
-    path: Path
-    asked: CohortColumns
-    rows: int | None = None
-    positive: Any = None
-    na: tuple[str, ...] = ()
-    how: str = "Check the names of the columns"
-    empty: tuple[str, ...] = ()
-
-    @property
-    def columns(self) -> CohortColumns:
-        """The columns that are there: real people have no known true risk."""
-        there = self.asked.true_risk in self.frame
-        return self.asked if there else replace(self.asked, true_risk=None)
-
-    @cached_property
-    def frame(self) -> pd.DataFrame:
-        """One row for each row of the file; a random sample of them if fewer are asked for."""
-        found = self._read()
-        n, rows, unit = len(found), len(found) if self.rows is None else self.rows, self.asked.unit
-        _check_rows(rows, n, str(self.path), unit)
-        if rows < n:
-            some = np.random.default_rng(_SEED).choice(n, rows, replace=False)
-            found = found.iloc[np.sort(some)].reset_index(drop=True)
-        if (person := self.asked.person) is not None:
-            people = found[person].nunique() + int(found[person].isna().sum())
-            if people < FEWEST_PEOPLE:
-                few = "1 person" if people == 1 else f"{people} people"
-                known = {"person": person, "n": rows, "unit": unit, "few": few}
-                raise refused("paper few people", fewest=FEWEST_PEOPLE, **known)
-        return found
-
-    def about(self) -> dict[str, Any]:
-        """The description of the people in a store, without the file name, because files may be moved."""
-        with open(self.path, "rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-        about: dict[str, Any] = {"cohort": f"a file of {self.asked.unit}{_origin(self.path)}"}
-        about["rows"] = "all" if self.rows is None else self.rows
-        about["positive"] = None if self.positive is None else str(self.positive)
-        about["na"] = sorted({*self.na}) or None
-        about["alone"] = self._n_alone or None  # older versions left these rows out of every split
-        about["fingerprint"] = f"sha256:{digest}"
-        return {name: value for name, value in about.items() if value is not None}
-
-    @property
-    def notes(self) -> Sequence[str]:
-        """Sentences on what a user may not expect."""
-        found = []
-        if n := len(self.empty):
-            what = "it is not a feature" if n == 1 else "they are not features"
-            found.append(f"no values in {noun(n, 'column')} {', '.join(self.empty)}: {what}")
-        if n := self._n_alone:
-            where = f"{n:,} of {len(self.frame):,} {self.asked.unit}"
-            found.append(f"{self.asked.person!r} is missing in {where}: each counts as a person of its own")
-        return found
-
-    @property
-    def _n_alone(self) -> int:
-        """The number of rows without a person."""
-        return int(self.frame[self.asked.person].isna().sum()) if self.asked.person else 0
-
-    def _read(self) -> pd.DataFrame:
-        """The columns of the experiment, checked."""
-        from propcal.data.people_files import LENIENT, NUMBER
-        from propcal.data.role_columns import outcome_numbers
-
-        asked, file = self.asked, _opened(self.path, self.na)
-        _require(self.path, file.names, asked.wanted, self.how)
-        extra = [name for name in file.names if name == asked.true_risk]
-        numbers, event = [*asked.numbers, *extra], {asked.outcome: LENIENT} if self.positive is None else {}
-        table = file.read([*asked.wanted, *extra], dict.fromkeys(numbers, NUMBER) | event)
-        frame: pd.DataFrame = table.to_pandas()
-        if asked.person:  # as floating-point numbers, long IDs would no longer differ
-            frame[asked.person] = table.column(asked.person).to_pandas(integer_object_nulls=True)
-        for name in numbers:
-            if not _numeric(table.schema.field(name).type):
-                raise refused("paper no numbers", name=name, path=self.path)
-            frame[name] = table.column(name).cast("float64", safe=False).to_pandas()
-            if wrong := int((frame[name].abs() > LARGEST).sum()):
-                said = are(wrong, "value")
-                raise refused("paper beyond", name=name, path=self.path, are=said, most=LARGEST)
-        outcome = outcome_numbers(frame[asked.outcome], asked.outcome, self.positive)
-        self._check_outcome(outcome)
-        return frame.assign(**{asked.outcome: outcome.astype(np.int64)})
-
-    def _check_outcome(self, found: Any) -> None:
-        """The outcome must be 0 or 1 in each row, and both must occur."""
-        known = {"where": f"column {self.asked.outcome!r} of {self.path}"}
-        known["all"] = f"{len(found):,} {self.asked.unit}"
-        if missing := int(np.isnan(found).sum()):
-            raise refused("paper no outcome", n=missing, **known)
-        if wrong := int(((found != 0) & (found != 1)).sum()):
-            raise refused("paper neither", are=are(wrong, "value"), **known)
-        if len(np.unique(found)) == 1:
-            raise refused("paper one outcome", value=int(found[0]), **known)
-
-
-Cohort = GeneratedVisits | CohortFile
+    frame: pd.DataFrame
+    columns: CohortColumns
+    about: Mapping[str, Any]
+    notes: Sequence[str] = ()
+    path: Path | None = None
 
 
 def visits_of(
-    cohort: str | PathLike[str] | None,
+    path: str | PathLike[str] | None,
     rows: int | None,
     *,
-    surrogate: str = GeneratedVisits.surrogate,
+    surrogate: str = "calibrated",
     age: str = "age",
     person: str | None = None,
 ) -> Cohort:
     """Simulated visits, or those in a file; `age` is the column of the age, if the file has it."""
-    if cohort is None:
-        return GeneratedVisits(N_VISITS if rows is None else rows, surrogate)
-    path = Path(cohort)
-    if not path.is_file():
+    if path is None:
+        return _generated(N_VISITS if rows is None else rows, surrogate)
+    if not Path(path).is_file():
         raise refused("paper no cohort", path=path)
-    old = age if age in _opened(path).names else "age"
+    file = _opened(path)
+    old = age if age in file.names else "age"
     numbers = tuple(old if name == "age" else name for name in ADMISSIONS.numbers)
     asked = replace(ADMISSIONS, numbers=numbers, person=person)
-    return CohortFile(path, asked, rows, how="Make a file with all columns with propcal paper cohort")
+    _require(path, file.names, asked.wanted, "Make a file with all columns with propcal paper cohort")
+    return _cohort(Path(path), file, asked, rows)
+
+
+def _generated(rows: int, surrogate: str) -> Cohort:
+    """Simulated visits, modelled on the paper's Table 1; `surrogate` is one of settings.toml."""
+    from pandas.util import hash_pandas_object
+
+    check_choice("surrogate", surrogate, tuple(SURROGATES))
+    _check_rows(rows, N_VISITS, "the simulated cohort", "visits")
+    frame = make_ed_visits(rows, seed=_SEED, **SURROGATES[surrogate])
+    known = frame.drop(columns=ADMISSIONS.true_risk)  # its last digits may vary
+    hashes = np.ascontiguousarray(hash_pandas_object(known, index=False).to_numpy())
+    about = {
+        "cohort": f"generated, no patients: make_ed_visits, seed {_SEED}, {surrogate}",
+        "surrogate": surrogate,
+        "rows": rows,  # before the fingerprint, because an error names the first difference
+        "fingerprint": f"sha256:{hashlib.sha256(hashes.tobytes()).hexdigest()}",
+    }
+    return Cohort(frame, ADMISSIONS, about)
 
 
 def cohort_file(
@@ -214,8 +109,8 @@ def cohort_file(
     na: Sequence[str] = (),
     rows: int | None = None,
     unit: str = "rows",
-) -> CohortFile:
-    """A cohort file with its columns for the experiment.
+) -> Cohort:
+    """The people of a file, with their columns for the experiment.
 
     Parameters
     ----------
@@ -233,11 +128,11 @@ def cohort_file(
     cluster : str, optional
         The column of the person, if people recur; splits are then by person.
     na : list of str
-        Texts that mean a missing value in a CSV file.
+        Texts that mean a missing value in a CSV file, beside the empty cell.
     rows, unit
         A sample of this many rows, and what a row is called.
     """
-    file = _opened(Path(path), na)
+    file = _opened(path, na)
     chosen = list(features) or [name for name in file.names if name not in (outcome, cluster)]
     chosen += [name for name in text if name not in chosen]
     attributes = [name for names in groups for name in names]
@@ -258,7 +153,78 @@ def cohort_file(
         raise refused("paper no features", path=path)
     kinds_of = (tuple(numbers), tuple(levels), tuple(text))
     columns = CohortColumns(outcome, tuple(map(tuple, groups)), *kinds_of, cluster, unit=unit)
-    return CohortFile(Path(path), columns, rows, positive, tuple(na), empty=tuple(empty))
+    found = _cohort(Path(path), file, columns, rows, positive, na)
+    what = "it is not a feature" if len(empty) == 1 else "they are not features"
+    unused = [f"no values in {noun(len(empty), 'column')} {', '.join(empty)}: {what}"] if empty else []
+    return replace(found, notes=[*unused, *found.notes])
+
+
+def _cohort(
+    path: Path,
+    file: Any,
+    asked: CohortColumns,
+    rows: int | None,
+    positive: Any = None,
+    na: Sequence[str] = (),
+) -> Cohort:
+    """The people of an open file, or a random sample of this many rows."""
+    frame, unit = _read(path, file, asked, positive), asked.unit
+    _check_rows(len(frame) if rows is None else rows, len(frame), str(path), unit)
+    if rows is not None and rows < len(frame):
+        some = np.random.default_rng(_SEED).choice(len(frame), rows, replace=False)
+        frame = frame.iloc[np.sort(some)].reset_index(drop=True)
+    n_alone, notes = 0, []
+    if asked.person is not None:
+        n_alone = int(frame[asked.person].isna().sum())
+        people = frame[asked.person].nunique() + n_alone
+        if people < FEWEST_PEOPLE:
+            few = "1 person" if people == 1 else f"{people} people"
+            known = {"person": asked.person, "n": len(frame), "unit": unit, "few": few}
+            raise refused("paper few people", fewest=FEWEST_PEOPLE, **known)
+    if n_alone:
+        where = f"{n_alone:,} of {len(frame):,} {unit}"
+        notes = [f"{asked.person!r} is missing in {where}: each counts as a person of its own"]
+    with open(path, "rb") as content:
+        digest = hashlib.file_digest(content, "sha256").hexdigest()
+    about = {
+        "cohort": f"a file of {unit}{_origin(path)}",
+        "rows": "all" if rows is None else rows,
+        "positive": None if positive is None else str(positive),
+        "na": sorted({*na}) or None,
+        "alone": n_alone or None,  # older versions left these rows out of every split
+        "fingerprint": f"sha256:{digest}",
+    }
+    columns = asked if asked.true_risk in frame else replace(asked, true_risk=None)
+    there = {name: value for name, value in about.items() if value is not None}
+    return Cohort(frame, columns, there, notes, path)
+
+
+def _read(path: Path, file: Any, asked: CohortColumns, positive: Any) -> pd.DataFrame:
+    """The columns of the experiment, checked."""
+    from propcal.data.people_files import LENIENT, NUMBER
+    from propcal.data.role_columns import outcome_numbers
+
+    extra = [name for name in file.names if name == asked.true_risk]
+    numbers, event = [*asked.numbers, *extra], {asked.outcome: LENIENT} if positive is None else {}
+    table = file.read([*asked.wanted, *extra], dict.fromkeys(numbers, NUMBER) | event)
+    frame: pd.DataFrame = table.to_pandas()
+    if asked.person:  # as floating-point numbers, long IDs would no longer differ
+        frame[asked.person] = table.column(asked.person).to_pandas(integer_object_nulls=True)
+    for name in numbers:
+        if not _numeric(table.schema.field(name).type):
+            raise refused("paper no numbers", name=name, path=path)
+        frame[name] = table.column(name).cast("float64", safe=False).to_pandas()
+        if wrong := int((frame[name].abs() > LARGEST).sum()):
+            raise refused("paper beyond", name=name, path=path, are=are(wrong, "value"), most=LARGEST)
+    outcome = outcome_numbers(frame[asked.outcome], asked.outcome, positive)
+    known = {"where": f"column {asked.outcome!r} of {path}", "all": f"{len(frame):,} {asked.unit}"}
+    if missing := int(np.isnan(outcome).sum()):
+        raise refused("paper no outcome", n=missing, **known)
+    if wrong := int(((outcome != 0) & (outcome != 1)).sum()):
+        raise refused("paper neither", are=are(wrong, "value"), **known)
+    if len(np.unique(outcome)) == 1:
+        raise refused("paper one outcome", value=int(outcome[0]), **known)
+    return frame.assign(**{asked.outcome: outcome.astype(np.int64)})
 
 
 def _check_levels(name: str, column: Any) -> None:
@@ -297,16 +263,14 @@ def _check_roles(
         raise refused("paper groupings alike", name=max(named, key=named.count))
 
 
-def _require(
-    path: object, there: Sequence[str], asked: Sequence[str], how: str = "Check the names of the columns"
-) -> None:
+def _require(path: object, there: Sequence[str], asked: Sequence[str], how: str = CHECK_NAMES) -> None:
     """Refuse a file that lacks columns."""
     if lacking := [name for name in dict.fromkeys(asked) if name not in there]:
         names = f"{noun(len(lacking), 'column')} {', '.join(lacking)}"
         raise refused("paper no columns", path=path, names=names, how=how)
 
 
-def _opened(path: Path, na: Sequence[str] = ()) -> Any:
+def _opened(path: str | PathLike[str], na: Sequence[str] = ()) -> Any:
     """A file with a row for each person; a file of atoms is refused."""
     from propcal.core.atoms import Atoms
     from propcal.data.file_source import open_file

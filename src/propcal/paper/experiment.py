@@ -20,7 +20,7 @@ from propcal.errors import InputError, refused
 from propcal.files.transaction import check_target
 from propcal.paper import settings as s
 from propcal.paper.base_models import FEATURES_VERSION, MODELS_VERSION, check_models
-from propcal.paper.cohort_files import FEW, Cohort, CohortFile, GeneratedVisits, visits_of
+from propcal.paper.cohort_files import FEW, Cohort, visits_of
 from propcal.paper.settings import GRIDS, MODELS, N_SEEDS, Setting, Setup, setup_of
 from propcal.paper.trial_store import Store
 from propcal.paper.trials import SPLIT, Plan, Row, Unit, run_unit, split_rows
@@ -62,14 +62,14 @@ class Experiment:
     """
 
     path: str | PathLike[str]
-    cohort: str | PathLike[str] | CohortFile | None = None
+    cohort: str | PathLike[str] | Cohort | None = None
     trials: int = N_SEEDS
     rows: int | None = None
     models: Sequence[str] = MODELS
     settings: Sequence[Setting] = ()
     setup: str | Setup = "printed"
     grid: str = GRIDS[0]
-    surrogate: str = GeneratedVisits.surrogate
+    surrogate: str = "calibrated"
     split: str = "visit"
 
     def __post_init__(self) -> None:
@@ -80,16 +80,15 @@ class Experiment:
         object.__setattr__(self, "models", check_models(self.models))
         object.__setattr__(self, "setup", setup_of(self.setup))
         if not self.settings:
-            object.__setattr__(self, "settings", s.grid(self.visits.asked.groupings, self.grid))
+            object.__setattr__(self, "settings", s.grid(self.visits.columns.groupings, self.grid))
 
     @cached_property
     def visits(self) -> Cohort:
         """The source of the rows."""
-        if isinstance(self.cohort, CohortFile):
+        if isinstance(self.cohort, Cohort):
             return self.cohort
-        how: dict[str, Any] = {"surrogate": self.surrogate, "age": setup_of(self.setup).age}
-        how["person"] = SPLITS[self.split]
-        return visits_of(self.cohort, self.rows, **how)
+        age, person = setup_of(self.setup).age, SPLITS[self.split]
+        return visits_of(self.cohort, self.rows, surrogate=self.surrogate, age=age, person=person)
 
     @cached_property
     def plan(self) -> Plan:
@@ -99,8 +98,7 @@ class Experiment:
     @cached_property
     def store(self) -> Store:
         """The store of trials; it is created if it does not exist and the cohort is valid."""
-        reads = self.cohort.path if isinstance(self.cohort, CohortFile) else self.cohort
-        check_target(self.path, force=True, reads=[reads])
+        check_target(self.path, force=True, reads=[self.visits.path])
         if not Path(self.path).exists():
             self._check_outcomes(range(self.trials))
             self._check_groups()
@@ -110,7 +108,7 @@ class Experiment:
         """What all trials in the store have in common."""
         keys = "\n".join(sorted(setting.key() for setting in self.settings))
         return {
-            **self.visits.about(),
+            **self.visits.about,
             "setup": self.plan.setup.about(),
             "columns": self.plan.columns.about(),
             "rule": s.RULE,

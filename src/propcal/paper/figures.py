@@ -11,7 +11,7 @@ from propcal.paper import figure_parts as parts
 from propcal.paper.figure_parts import DRAWN_AS, LOOKS, PAGE, PaperFigure, handles, labelled, reach
 from propcal.paper.results import LEGEND, cells, convergence, method_medians, over_alpha, tests, too_few
 from propcal.paper.settings import BASE, MC, MC_FOR_PMC, OURS, PMC
-from propcal.paper.trial_arrays import CURVE_METHODS, MIN_PEOPLE, CurveCounts, subgroup
+from propcal.paper.trial_arrays import CURVE_METHODS, CURVE_MODEL, MIN_PEOPLE, CurveCounts, subgroup
 from propcal.paper.trial_store import HIGHER_IS_BETTER, METRICS, Evidence
 from propcal.render.figure import COLORS, SMALL, STYLES, TEXT, labels, short, tidy
 
@@ -58,20 +58,20 @@ def _bracket(ax: Any, rows: list[float], x: float, mark: str, color: str) -> Non
     ax.text(x + 0.015, sum(ends) / 2, mark, transform=place, **style)
 
 
-def draw_curves(evidence: Evidence, model: str = "RF") -> PaperFigure | None:
+def draw_curves(evidence: Evidence) -> PaperFigure | None:
     """One panel for each group; None if the store has no curves of the base model."""
-    counts = CurveCounts.of(evidence, model)
-    if counts is None or (found := counts.curves()).errors.empty:
+    found = CurveCounts.of(evidence)
+    if found is None or found.errors.empty:
         return None
-    errors = found.errors.set_index("group")
+    errors, points = found.errors.set_index("group"), found.points()
     methods = tuple(m for m in CURVE_METHODS if m in errors)
     figure, [panels] = parts.panels(PAGE, 3.5, 1, len(errors), sharex=True, sharey=True)
     titles = labels([subgroup(group, found.attributes) for group in errors.index], 30, 3)
     for ax, group, title in zip(panels, errors.index, titles):
         ax.plot([0, 1], [0, 1], color="0.75", lw=0.8, zorder=0)
         for method in methods:
-            chosen = (found.points["group"] == group) & (found.points["method"] == method)
-            curve = found.points[chosen].sort_values("bin_index")
+            chosen = (points["group"] == group) & (points["method"] == method)
+            curve = points[chosen].sort_values("bin_index")
             look = {"lw": 1.2, "ms": 4, "clip_on": False, "in_layout": False}  # points at 0 or 1 are whole
             if len(curve):  # there may be no bin with enough people
                 ax.plot(curve["mean_score"], curve["outcome_rate"], **look, **LOOKS[method])
@@ -81,8 +81,8 @@ def draw_curves(evidence: Evidence, model: str = "RF") -> PaperFigure | None:
         ax.text(0.03, 0.97, words, transform=ax.transAxes, va="top", fontsize=SMALL)
         labelled(ax, title, "mean score", "outcome rate" if ax is panels[0] else "")
     seeds = "1 seed" if found.n_seeds == 1 else f"{found.n_seeds} seeds combined"
-    known = {"model": model, "seeds": seeds, "setting": found.setting, "fewest": MIN_PEOPLE}
-    data = {"calibration_curves": found.points, "calibration_curves_groups": found.errors}
+    known = {"model": CURVE_MODEL, "seeds": seeds, "setting": found.setting, "fewest": MIN_PEOPLE}
+    data = {"calibration_curves": points, "calibration_curves_groups": found.errors}
     return finished("calibration_curves", figure, handles(methods, lw=1.2), data, evidence, **known)
 
 

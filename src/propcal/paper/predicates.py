@@ -76,7 +76,10 @@ class Case:
     @cached_property
     def curve_counts(self) -> CurveCounts | None:
         """The counts behind the calibration curves of RF."""
-        return CurveCounts.of(self.evidence)
+        if self.whole is None:
+            return CurveCounts.of(self.evidence)
+        counts = self.whole.curve_counts
+        return None if counts is None else counts.drawn(self.places)
 
     def change(self, method: str, model: str, metric: str) -> float:
         """The median percent change from the base model (Table 4)."""
@@ -393,10 +396,9 @@ def wins(case: Case, *, method: str, metrics: Sequence[str], never: bool = False
 
 def curves_improve(case: Case) -> Answer:
     """The calibration error of three groups is smaller with PMCBoost."""
-    counts = (case.whole or case).curve_counts
-    if counts is None:
+    found = case.curve_counts
+    if found is None:
         raise NoVerdictError("no calibration curves of RF")
-    found = counts.curves(case.places)
     if len(found.errors) < N_GROUPS:
         few = "fewer than three intersectional groups have a share of gamma of the test set"
         raise NoVerdictError(few, NOT_ASKED)

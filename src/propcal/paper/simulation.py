@@ -23,7 +23,7 @@ from propcal.render.figure import SMALL, tidy
 
 FIRST_RATE, STEP = 0.2, 0.01
 LOOKS: dict[str, dict[str, Any]] = DRAWN_AS["scenarios"]
-SCENARIOS = tuple(LOOKS)
+RANDOM, SCENARIOS = "Random", tuple(LOOKS)
 # The paper does not say how |Delta| increases or decreases; its public code uses equal steps from 0.01 to
 # 0.1.
 LEAST_SHARE = 0.1
@@ -37,42 +37,43 @@ class Simulation:
     ----------
     rate : array of shape (n_groups,)
         True outcome rate p_i of each group.
-    delta : array of shape (n_data_sets, n_groups)
-        True error p_i - R_i.
-    mc_loss, pmc_loss : arrays of shape (n_data_sets, n_groups)
-        Observed absolute mean error of each group, and the same as a share of its true rate.
-    scenario_delta : dict of arrays of shape (n_groups,)
-        |Delta| of each group in the three scenarios.
-    scenario_pmc_loss : dict of arrays of shape (n_data_sets, n_groups)
-        Observed PMC loss in the three scenarios, on the same number of data sets.
+    delta : dict of arrays
+        "Random": true error p_i - R_i in each data set, of shape (n_data_sets, n_groups); and |Delta| of
+        each group in the three scenarios.
+    mc_loss : dict of arrays of shape (n_data_sets, n_groups)
+        Observed absolute mean error of each group, by the same names.
     alpha : float
     n_people : int
         People in each group.
     """
 
     rate: FloatArray
-    delta: FloatArray
-    mc_loss: FloatArray
-    pmc_loss: FloatArray
-    scenario_delta: dict[str, FloatArray]
-    scenario_pmc_loss: dict[str, FloatArray]
+    delta: dict[str, FloatArray]
+    mc_loss: dict[str, FloatArray]
     alpha: float
     n_people: int
 
+    def pmc_loss(self, name: str) -> FloatArray:
+        """The observed absolute mean error of each group as a share of its true rate."""
+        return self.mc_loss[name] / self.rate
+
     def to_frame(self) -> pd.DataFrame:
-        """One row for each data set and group (the gray points in the figure)."""
-        data_set, group = np.indices(self.delta.shape) + 1
-        rate, score = np.broadcast_to(self.rate, self.delta.shape).round(10), self.rate - self.delta
-        found: dict[str, Any] = {"data_set": data_set, "group": group, "outcome_rate": rate, "score": score}
-        found |= {"mc_loss": self.mc_loss, "pmc_loss": self.pmc_loss}
+        """One row for each random data set and group (the gray points in the figure)."""
+        delta = self.delta[RANDOM]
+        data_set, group = np.indices(delta.shape) + 1
+        rate = np.broadcast_to(self.rate, delta.shape).round(10)
+        found: dict[str, Any] = {"data_set": data_set, "group": group, "outcome_rate": rate}
+        found |= {"score": self.rate - delta, "mc_loss": self.mc_loss[RANDOM]}
+        found |= {"pmc_loss": self.pmc_loss(RANDOM)}
         return pd.DataFrame({name: values.ravel() for name, values in found.items()})
 
     def scenarios(self) -> pd.DataFrame:
         """One row for each scenario and group: the lines in the figure, and observed values around them."""
         group = {"group": np.arange(1, len(self.rate) + 1), "outcome_rate": self.rate.round(10)}
         parts = []
-        for name, delta in self.scenario_delta.items():
-            low, middle, high = np.quantile(self.scenario_pmc_loss[name], [0.05, 0.5, 0.95], axis=0)
+        for name in SCENARIOS:
+            delta = self.delta[name]
+            low, middle, high = np.quantile(self.pmc_loss(name), [0.05, 0.5, 0.95], axis=0)
             observed = {"observed_median": middle, "observed_5": low, "observed_95": high}
             part = {"scenario": name, **group, "delta": delta, "pmc": delta / self.rate, **observed}
             parts.append(pd.DataFrame(part))
@@ -90,18 +91,25 @@ class Simulation:
             between PMC loss and outcome rate: below 0, groups with low rates are worse off. `lowest_fifth`
             and `highest_fifth` are the mean PMC losses of the groups with the lowest and highest rates.
         """
-        rows = {"Random": _described(float(np.abs(self.delta).max()), self.pmc_loss)}
-        for name, delta in self.scenario_delta.items():
-            rows[name] = _described(float(delta.max()), self.scenario_pmc_loss[name])
+        fifth, rows = max(1, len(self.rate) // 5), {}
+        for name, delta in self.delta.items():
+            pmc_loss = self.pmc_loss(name)
+            rows[name] = {
+                "mc": float(np.abs(delta).max()),
+                "pmc": float(np.median(pmc_loss.max(axis=1))),
+                "rank_correlation": _rank_correlation(pmc_loss),
+                "lowest_fifth": float(pmc_loss[:, :fifth].mean()),
+                "highest_fifth": float(pmc_loss[:, -fifth:].mean()),
+            }
         return pd.DataFrame.from_dict(rows, orient="index").rename_axis("scenario")
 
     def sentences(self) -> list[str]:
         """The claim in words with numbers."""
         claim, words = self.claim(), toml_file("words.toml")["simulation"]
-        n = {"n_data_sets": len(self.delta), "n_groups": len(self.rate), "n_people": self.n_people}
+        n = {"n_data_sets": len(self.delta[RANDOM]), "n_groups": len(self.rate), "n_people": self.n_people}
         known = {**n, "alpha": self.alpha, "first": self.rate[0], "last": self.rate[-1]}
         falls = (claim["rank_correlation"] < 0).to_dict()
-        agrees = falls == {"Random": True, "Fixed": True, "Increasing": False, "Decreasing": True}
+        agrees = falls == {RANDOM: True, "Fixed": True, "Increasing": False, "Decreasing": True}
         known["verdict"] = "Agrees" if agrees and claim.at["Increasing", "rank_correlation"] else "Differs"
         rows = [words["row"].format(name=str(name).lower(), **row) for name, row in claim.iterrows()]
         before, after = ([line.format(**known) for line in words[name]] for name in ("before", "after"))
@@ -144,15 +152,13 @@ def simulate(
     shape = (n_data_sets, n_groups)
     size = rng.uniform(0, alpha, shape)
     size[np.arange(n_data_sets), rng.integers(0, n_groups, n_data_sets)] = alpha
-    delta = size * _signs(rng, shape)
-    mc_loss = _observed(rng, rate, delta, n_people)
+    random = size * _signs(rng, shape)
+    mc_loss = {RANDOM: _observed(rng, rate, random, n_people)}
     up = np.linspace(LEAST_SHARE * alpha, alpha, n_groups)
-    scenario_delta = dict(zip(SCENARIOS, (np.full(n_groups, alpha), up, up[::-1])))
-    scenario_pmc = {
-        name: _observed(rng, rate, given * _signs(rng, shape), n_people) / rate
-        for name, given in scenario_delta.items()
-    }
-    return Simulation(rate, delta, mc_loss, mc_loss / rate, scenario_delta, scenario_pmc, alpha, n_people)
+    scenarios = dict(zip(SCENARIOS, (np.full(n_groups, alpha), up, up[::-1])))
+    for name, delta in scenarios.items():
+        mc_loss[name] = _observed(rng, rate, delta * _signs(rng, shape), n_people)
+    return Simulation(rate, {RANDOM: random, **scenarios}, mc_loss, alpha, n_people)
 
 
 def _signs(rng: np.random.Generator, shape: tuple[int, int]) -> FloatArray:
@@ -163,17 +169,6 @@ def _observed(rng: np.random.Generator, rate: FloatArray, delta: FloatArray, n_p
     """The observed absolute mean error of each group, with simulated outcomes."""
     observed = rng.binomial(n_people, np.broadcast_to(rate, delta.shape)) / n_people
     return np.abs(observed - (rate - delta))
-
-
-def _described(mc: float, pmc_loss: FloatArray) -> dict[str, float]:
-    fifth = max(1, pmc_loss.shape[1] // 5)
-    return {
-        "mc": mc,
-        "pmc": float(np.median(pmc_loss.max(axis=1))),
-        "rank_correlation": _rank_correlation(pmc_loss),
-        "lowest_fifth": float(pmc_loss[:, :fifth].mean()),
-        "highest_fifth": float(pmc_loss[:, -fifth:].mean()),
-    }
 
 
 def _rank_correlation(pmc_loss: FloatArray) -> float:
@@ -196,7 +191,7 @@ def picture_of(simulation: Simulation) -> PaperFigure:
 def plot_simulation(simulation: Simulation) -> Any:
     """Gray points for each group of each data set, and lines for the three scenarios."""
     figure, [[ax]] = panels(COLUMN, 0.85 * COLUMN)
-    points, n_data_sets = simulation.to_frame(), len(simulation.delta)
+    points, n_data_sets = simulation.to_frame(), len(simulation.delta[RANDOM])
     gray, line, legend = (DRAWN_AS["parts"][name] for name in ("points", "scenario", "legend_inside"))
     # rates are 0.01 apart; spread the points sideways to avoid stripes
     aside = np.random.default_rng([2023, 61]).uniform(-0.005, 0.005, len(points))

@@ -266,7 +266,7 @@ def table_1(evidence: Evidence, cohort: str | PathLike[str] | None = None) -> Ta
     rows = evidence.about.get("rows")
     surrogate = str(evidence.about.get("surrogate", "weak"))  # stores before 0.3 do not name it
     visits = visits_of(cohort, rows if isinstance(rows, int) else None, surrogate=surrogate)
-    if visits.about()["fingerprint"] == evidence.about.get("fingerprint"):
+    if visits.about["fingerprint"] == evidence.about.get("fingerprint"):
         return prevalence_table(prevalence(visits.frame))
     if cohort is not None:
         raise refused("paper other visits", cohort=cohort)

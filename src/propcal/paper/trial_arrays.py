@@ -6,6 +6,7 @@ import re
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from propcal.paper.trial_store import HIGHER_IS_BETTER, METRICS, Evidence
 METHODS = (MC, PMC, MC_FOR_PMC)
 COLUMNS = [*METRICS, *(f"base_{metric}" for metric in METRICS), "own_mc_loss", "train_mc_loss"]
 COLUMNS += ["n_sweeps", "n_updates", "fit_seconds", "converged"]
-CURVE_METHODS = (BASE, PMC, OURS)
+CURVE_MODEL, CURVE_METHODS = "RF", (BASE, PMC, OURS)
 N_GROUPS, MIN_PEOPLE = 3, 30
 
 
@@ -92,17 +93,6 @@ def median(values: FloatArray, axis: Any = None) -> Any:
         return np.nanmedian(values, axis=axis)
 
 
-@dataclass(frozen=True)
-class Curves:
-    """The points of the curves, the error of each group, and the setting."""
-
-    points: pd.DataFrame  # group, method, bin_index, people (per seed), mean_score, outcome_rate
-    errors: pd.DataFrame  # group, share of people, then each method's error; largest error first
-    attributes: tuple[str, ...]  # of the grouping
-    setting: str
-    n_seeds: int
-
-
 @dataclass(frozen=True, eq=False)
 class CurveCounts:
     """People, outcomes and scores by seed, group, method and bin: what the curves are made of."""
@@ -117,9 +107,9 @@ class CurveCounts:
     n_test: float
 
     @classmethod
-    def of(cls, evidence: Evidence, model: str = "RF") -> CurveCounts | None:
-        """The counts of a base model; None if the store has none of it."""
-        counts = evidence.counts[evidence.counts["model"] == model]
+    def of(cls, evidence: Evidence) -> CurveCounts | None:
+        """The counts of one base model; None if the store has none of it."""
+        counts = evidence.counts[evidence.counts["model"] == CURVE_MODEL]
         chosen = _finest(counts[counts["method"].isin(CURVE_METHODS)], evidence.attributes)
         if chosen.empty:
             return None
@@ -135,27 +125,37 @@ class CurveCounts:
         what = (evidence.attributes[first["groups"]], str(first["setting"]), float(first["gamma"]))
         return cls(groups, methods, sums, there, *what, chosen["n_test"].mean())
 
-    def curves(self, places: Sequence[int] | IntArray | None = None) -> Curves:
-        """The curves of the three groups with the largest error, of all seeds or of a resample of them."""
-        chosen: Any = range(len(self.there)) if places is None else places
-        n = int(self.there[chosen].sum())
-        people, positives, scores = self.sums[:, chosen].sum(axis=1)
+    def drawn(self, places: IntArray) -> CurveCounts:
+        """The counts of some seeds, each as often as it was drawn."""
+        return replace(self, sums=self.sums[:, places], there=self.there[places])
+
+    @property
+    def n_seeds(self) -> int:
+        """The number of seeds with curves."""
+        return int(self.there.sum())
+
+    @cached_property
+    def errors(self) -> pd.DataFrame:
+        """The groups with the largest error, that first: group, share of people, and each method's error."""
+        people, positives, scores = self.sums.sum(axis=1)
+        events, n_people = positives.sum(axis=2), people.sum(axis=2)[:, self.methods.index(BASE)]
         with np.errstate(divide="ignore", invalid="ignore"):  # groups without outcomes
-            error = np.abs(positives - scores).sum(axis=2) / positives.sum(axis=2)
-        error = np.where(positives.sum(axis=2) > 0, error, np.nan)
-        base, treated = (self.methods.index(method) for method in (BASE, PMC))
-        share = people[:, base].sum(axis=1) / max(n, 1) / self.n_test
-        there = (share >= self.gamma) & ~np.isnan(error[:, [base, treated]]).any(axis=1)
-        order = [g for g in np.argsort(-error[:, base], kind="stable") if there[g]][:N_GROUPS]
-        errors = pd.DataFrame({"group": [self.groups[g] for g in order], "share": share[order]})
-        errors = errors.assign(**{method: error[order, m] for m, method in enumerate(self.methods)})
-        rows = []
+            error = np.where(events > 0, np.abs(positives - scores).sum(axis=2) / events, np.nan)
+        share = n_people / max(self.n_seeds, 1) / self.n_test
+        found = pd.DataFrame({"group": self.groups, "share": share, **dict(zip(self.methods, error.T))})
+        found = found[found["share"] >= self.gamma].dropna(subset=[BASE, PMC])
+        return found.sort_values(BASE, ascending=False, kind="stable").head(N_GROUPS)
+
+    def points(self) -> pd.DataFrame:
+        """Their curves: group, method, bin_index, people (per seed), mean_score, outcome_rate."""
+        people, positives, scores = self.sums.sum(axis=1)
+        shown, rows = {*self.errors["group"]}, []
         for (g, m, j), each in np.ndenumerate(people):
-            if g in order and each and each / n >= MIN_PEOPLE:
+            if self.groups[g] in shown and each and each / self.n_seeds >= MIN_PEOPLE:
                 rates = (scores[g, m, j] / each, positives[g, m, j] / each)
-                rows.append((self.groups[g], self.methods[m], j, each / n, *rates))
+                rows.append((self.groups[g], self.methods[m], j, each / self.n_seeds, *rates))
         columns = ["group", "method", "bin_index", "people", "mean_score", "outcome_rate"]
-        return Curves(pd.DataFrame(rows, columns=columns), errors, self.attributes, self.setting, n)
+        return pd.DataFrame(rows, columns=columns)
 
 
 def _finest(counts: pd.DataFrame, attributes: Mapping[str, Sequence[str]]) -> Any:

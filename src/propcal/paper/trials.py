@@ -7,7 +7,7 @@ import signal
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 from multiprocessing import current_process
 from threading import Thread
 from time import process_time, sleep
@@ -17,7 +17,6 @@ import numpy as np
 
 from propcal.core.bins import uniform
 from propcal.core.categories import dc_of, mc_of, pmc_of
-from propcal.core.correction.correction import Correction
 from propcal.core.correction.maps import TooLargeError
 from propcal.core.grid import UNIT, IntArray
 from propcal.core.groups import membership, pattern_name
@@ -198,7 +197,7 @@ class Bench:
         self.atoms = self.post.atoms()
         self.seconds = process_time() - began  # of reducing the fitting rows to atoms
         self.true_risk = parts[1][columns.true_risk].to_numpy() if columns.true_risk else None
-        self._base: dict[str, dict[str, float]] = {}  # losses of the base model by rule
+        self.base_losses = cache(lambda **rule: self._losses(self.test, rule, "base_own_"))
         self._fits: dict[tuple[Any, ...], Fitted] = {}  # MCBoost does not depend on rho
 
     def trial(self, setting: Setting) -> tuple[Row, Rows]:
@@ -213,7 +212,7 @@ class Bench:
             **self._losses(test_rows, RULE),
             **self._losses(test_rows, s.SIZES_RULE, "sizes_"),
             **self._losses(test_rows, own, "own_"),
-            **self._base_losses(own),
+            **self.base_losses(**own),
             **self._losses(post_rows, own, "train_"),
             "setting": setting.key(),
             "n_post": len(post_rows.score),
@@ -221,14 +220,7 @@ class Bench:
             "true_risk_rms": None if risk is None else float(np.sqrt(np.mean((test_rows.score - risk) ** 2))),
         }
         columns["evaluation_seconds"] = process_time() - began
-        return {name: _plain(value) for name, value in columns.items()}, test_rows
-
-    def _base_losses(self, rule: dict[str, Any]) -> dict[str, float]:
-        """The losses of the base model itself by the rule of a trial."""
-        key = repr(sorted(rule.items()))
-        if key not in self._base:
-            self._base[key] = self._losses(self.test, rule, "base_own_")
-        return self._base[key]
+        return columns, test_rows
 
     def _losses(self, rows: Rows, rule: dict[str, Any], prefix: str = "") -> dict[str, float]:
         table, rho = self._rule(rule).table(rows), rule["rho"]
@@ -285,16 +277,17 @@ class Bench:
                 method.fit_atoms(self.atoms)
             seconds = self.seconds + process_time() - began
             went = {name: getattr(method, f"{name}_") for name in ("n_updates", "n_sweeps", "converged")}
+            correction = method.correction_
             try:
-                _ = method.correction_.maps  # composed here, and kept
+                _ = correction.maps  # composed here, and kept
+                break
             except TooLargeError:
                 limit = 3 * min(limit, method.n_updates_) // 4
-                continue
-            return {**went, "fit_seconds": seconds}, partial(_corrected, method.correction_)
 
+        def corrected(rows: Rows) -> Rows:
+            return replace(rows, score=correction.apply_to_patterns(rows.score, rows.code, rows.patterns))
 
-def _corrected(correction: Correction, rows: Rows) -> Rows:
-    return replace(rows, score=correction.apply_to_patterns(rows.score, rows.code, rows.patterns))
+        return {**went, "fit_seconds": seconds}, corrected
 
 
 def post_processor(setting: Setting, eta: float = 1.0, max_updates: int = MAX_UPDATES) -> MCBoost | PMCBoost:
@@ -325,13 +318,6 @@ def _accuracy(rows: Rows) -> dict[str, float]:
     found |= {"brier": brier_score_loss(outcome, score, pos_label=1)}
     found |= {"log_loss": log_loss(outcome, score, labels=[0, 1])}
     return {name: float(value) for name, value in found.items()}
-
-
-def _plain(value: Any) -> Any:
-    """A value for SQLite, in which undefined losses are NULL."""
-    if isinstance(value, bool | np.bool_):
-        return int(value)
-    return None if isinstance(value, float) and np.isnan(value) else value
 
 
 def curve_rows(rows: Rows) -> Iterable[Row]:

@@ -91,12 +91,7 @@ class Pictures:
 
 @contextmanager
 def _making(
-    paths: Iterable[Path],
-    text: str,
-    *,
-    force: bool,
-    reads: Sequence[Path | None] = (),
-    draws: bool = True,
+    text: str, paths: Iterable[Path], *reads: Path | None, force: bool, draws: bool = True
 ) -> Iterator[dict[Path, Any]]:
     """Check where files may be written, and matplotlib, before the work; then write them, all or none.
 
@@ -152,7 +147,7 @@ def simulation(
     """
     from propcal.paper.simulation import TABLES, picture_of, simulate
 
-    with _making(out.paths(["simulation"], TABLES), "Drawing data sets...", force=out.force) as files:
+    with _making("Drawing data sets...", out.paths(["simulation"], TABLES), force=out.force) as files:
         drawn = simulate(groups, alpha, data_sets, people, seed)
         files.update(out.files([picture_of(drawn)]))
     _say(drawn.sentences(), files)
@@ -183,7 +178,7 @@ def theory(
     """
     from propcal.paper.theory import PICTURES, pictures, sentences
 
-    with _making(out.paths(PICTURES, PICTURES), "Drawing...", force=out.force) as files:
+    with _making("Drawing...", out.paths(PICTURES, PICTURES), force=out.force) as files:
         files.update(out.files(pictures(alpha, rho)))
     _say(sentences(alpha, rho), files)
 
@@ -266,7 +261,7 @@ def tables(
 
     kinds, what = formats(format, TABLE_FORMATS), "Computing medians and intervals..."
     paths = [] if output is None else _paths(output, NAMES, kinds)
-    with _making(paths, what, force=force, reads=[store, cohort], draws=False) as files:
+    with _making(what, paths, store, cohort, force=force, draws=False) as files:
         evidence = _read(store, without_ours=without_ours)
         shown, lacking = all_tables(evidence, cohort)
         if not evidence.of_cells:
@@ -298,8 +293,7 @@ def figures(store: TrialsFile, without_ours: bool = WITHOUT_OURS, out: Pictures 
     """
     from propcal.paper.figures import PICTURES, TABLES, pictures
 
-    paths = out.paths(PICTURES, TABLES)
-    with _making(paths, "Drawing...", force=out.force, reads=[store]) as files:
+    with _making("Drawing...", out.paths(PICTURES, TABLES), store, force=out.force) as files:
         evidence = _read(store, without_ours=without_ours)
         drawn, lacking = pictures(evidence)
         files.update(out.files(drawn))
@@ -344,7 +338,7 @@ def reproduction(
     images = images or output.parent / "images" / "reproduction"
     tables = tables or output.parent / "tables" / "reproduction"
     paths = [output, *_paths(images, PICTURES, ["png"]), *_paths(tables, NAMES, ["csv"])]
-    with _making(paths, "Computing and drawing...", force=force, reads=[store, cohort]) as files:
+    with _making("Computing and drawing...", paths, store, cohort, force=force) as files:
         evidence = _read(store)
         page = Reproduction(evidence, cohort, about, [*map(_read, beside or ())])
         files[output] = page.markdown(_link(output, images), _link(output, tables))
@@ -389,7 +383,7 @@ def benefit(
             raise refused("paper store twice", store=store)
     images = images or output.parent / "images"
     paths = [output, *_paths(images, PICTURES, ["png"])]
-    with _making(paths, "Computing and drawing...", force=force, reads=stores) as files:
+    with _making("Computing and drawing...", paths, *stores, force=force) as files:
         evidence = [_read(store) for store in stores]
         named = dict(zip(outcome_names(name or [], evidence), evidence))
         files[output] = benefit_page(named, about, _link(output, images))

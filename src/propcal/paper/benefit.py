@@ -15,7 +15,7 @@ from propcal.errors import refused
 from propcal.numbers import plural
 from propcal.paper import figure_parts as parts
 from propcal.paper.figure_parts import LOOKS, PAGE
-from propcal.paper.results import median_interval
+from propcal.paper.results import in_order, median_interval
 from propcal.paper.settings import BASE, MC, MODEL_NAMES, N_BINS, OURS, PMC
 from propcal.paper.tables import Table, table_of
 from propcal.paper.trial_arrays import subgroup
@@ -51,20 +51,14 @@ def _chosen(evidence: Evidence) -> pd.DataFrame:
     trials = evidence.stored
     same = np.logical_and.reduce([np.isclose(trials[name], value) for name, value in SETTING.items()])
     chosen = trials[(same & trials["method"].isin((MC, PMC))) | trials["method"].isin((BASE, OURS))]
-    order = {"groups": evidence.grouping_names, "model": evidence.models, "method": (BASE, MC, PMC, OURS)}
-    places = [chosen["alpha"], *(chosen[c].map(list(v).index) for c, v in reversed(order.items()))]
-    found: pd.DataFrame = chosen.iloc[np.lexsort(places)].drop_duplicates(KEYS)
-    return found
+    return in_order(evidence, chosen, ["groups", "model", "method", "alpha"]).drop_duplicates(KEYS)
 
 
 def average_errors(evidence: Evidence) -> pd.DataFrame:
     """The average error of the subgroups, for each seed, base model and setting with curves."""
-    counts = evidence.curves
-    off = (counts["positives"] - counts["score_sum"]).abs()
-    by_group = counts.assign(off=off).groupby([*KEYS, "group_name"])[["people", "positives", "off"]].sum()
-    by_group = by_group[by_group["positives"] > 0]
-    weighted = by_group.assign(error=by_group["people"] * by_group["off"] / by_group["positives"])
-    total = weighted.groupby(level=KEYS)[["error", "people"]].sum()
+    found = evidence.group_sums[evidence.group_sums["positives"] > 0]
+    weighted = found.assign(error=found["people"] * found["off"] / found["positives"])
+    total = weighted.groupby(KEYS)[["error", "people"]].sum()
     return (total["error"] / total["people"]).rename("average").reset_index()
 
 
@@ -130,12 +124,10 @@ def observed_to_expected(evidence: Evidence) -> pd.DataFrame:
         groups, model, group_name, method, alpha, share (of the test set), rate (observed), ratio, low and
         high (5th and 95th percentile over seeds), n_seeds. Only subgroups with a share of at least gamma.
     """
-    counts = _chosen(evidence)[[*KEYS, "groups", "alpha", "n_test"]].merge(evidence.curves, on=KEYS)
     names = ["groups", "model", "group_name", "method", "alpha"]
-    sums = counts.groupby([*names, "n_test", "seed"], sort=False, dropna=False).sum(numeric_only=True)
-    n_test = sums.index.get_level_values("n_test")
-    sums = sums.assign(share=sums["people"] / n_test, ratio=sums["positives"] / sums["score_sum"])
-    each = sums.groupby(level=names, sort=False, dropna=False)
+    sums = _chosen(evidence)[KEYS].merge(evidence.group_sums, on=KEYS)
+    sums = sums.assign(share=sums["people"] / sums["n_test"], ratio=sums["positives"] / sums["score_sum"])
+    each = sums.groupby(names, sort=False, dropna=False)
     total = each[["positives", "people"]].sum()
     ratio = each["ratio"]
     found = {"share": each["share"].mean(), "rate": total["positives"] / total["people"]}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import combinations, product, zip_longest
 from math import comb
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -26,6 +26,14 @@ ACCURACY = ["brier", "log_loss", "true_risk_rms"]
 _SETTING = ["groups", "alpha", "gamma", "rho"]
 # The columns that identify a "trial" in the caption of Table 6, by interpretation.
 _TRIAL = dict(zip(s.READINGS, (["seed"], ["seed", "model"], ["seed", "model", *_SETTING])))
+
+
+def in_order(evidence: Evidence, frame: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
+    """The rows in the order of groupings, models and methods of the paper."""
+    order = {"groups": evidence.grouping_names, "model": evidence.models, "method": METHODS}
+    return frame.sort_values(
+        [*by], key=lambda c: c.map(list(order[c.name]).index) if c.name in order else c, kind="stable"
+    )
 
 
 def medians(trials: pd.DataFrame, by: Sequence[str], columns: Mapping[str, str]) -> pd.DataFrame:
@@ -81,9 +89,8 @@ def cells(evidence: Evidence) -> pd.DataFrame:
     changes = {loss: 100 * (treated[loss] / treated[f"base_{loss}"] - 1) for loss in LOSSES}
     changes |= {name: 1e4 * (treated[name] - treated[f"base_{name}"]) for name in ("auroc", "log_loss")}
     found = medians(treated.assign(**changes), by, {name: name for name in changes})
-    whose, sums = [*by, "groups", "group_name"], ["positives", "score_sum", "people"]
-    each = evidence.counts.groupby([*whose, "seed", "n_test"], dropna=False)[sums].sum().reset_index("n_test")
-    total = each.groupby(level=whose, dropna=False).sum()
+    sums = ["positives", "score_sum", "people", "n_test"]
+    total = evidence.group_sums.groupby([*by, "groups", "group_name"], dropna=False)[sums].sum()
     small = total[(total["people"] / total["n_test"]).between(*s.DATA["cells"]["small"])]
     off = 100 * (small["positives"] / small["score_sum"] - 1).abs()
     mean = off.groupby(level=by, dropna=False).mean().rename("median").reset_index()
@@ -243,17 +250,12 @@ MARKS = ((1e-4, "****"), (1e-3, "***"), (1e-2, "**"), (1.0, "ns"))
 LEGEND = "ns: p > 1e-2; **: 1e-3 < p <= 1e-2; ***: 1e-4 < p <= 1e-3; ****: p <= 1e-4"
 
 
-class Interval(NamedTuple):
-    """A median with its interval; the limits are NaN with a single seed."""
+def median_interval(
+    values: ArrayLike, *, confidence: float = CONFIDENCE, n_draws: int = N_DRAWS
+) -> tuple[float, float, float, int]:
+    """The median of all values, its percentile bootstrap interval over seeds, and the number of seeds.
 
-    median: float
-    low: float
-    high: float
-    n_seeds: int
-
-
-def median_interval(values: ArrayLike, *, confidence: float = CONFIDENCE, n_draws: int = N_DRAWS) -> Interval:
-    """The median of all values, with a percentile bootstrap interval over seeds.
+    The limits are NaN with a single seed.
 
     Parameters
     ----------
@@ -267,21 +269,21 @@ def median_interval(values: ArrayLike, *, confidence: float = CONFIDENCE, n_draw
     Examples
     --------
     >>> median_interval([3.0, 1.0, 2.0])
-    Interval(median=2.0, low=1.0, high=3.0, n_seeds=3)
+    (2.0, 1.0, 3.0, 3)
     """
     table = np.asarray(values, dtype=np.float64)
     table = table.reshape(len(table), -1) if len(table) else np.empty((0, 1))
     table = table[~np.isnan(table).all(axis=1)]
     n = len(table)
     if n == 0:
-        return Interval(np.nan, np.nan, np.nan, 0)
+        return np.nan, np.nan, np.nan, 0
     if n == 1:
-        return Interval(float(np.nanmedian(table)), np.nan, np.nan, 1)
+        return float(np.nanmedian(table)), np.nan, np.nan, 1
     drawn = np.random.default_rng(0).integers(n, size=(n_draws, n))
     several = np.nanmedian if np.isnan(table).any() else np.median  # the first is much slower
     medians = several(table[drawn].reshape(n_draws, -1), axis=1)
     low, high = np.quantile(medians, [(1 - confidence) / 2, (1 + confidence) / 2])
-    return Interval(float(np.nanmedian(table)), float(low), float(high), n)
+    return float(np.nanmedian(table)), float(low), float(high), n
 
 
 def by_seed(trials: pd.DataFrame, column: str) -> Any:

@@ -114,14 +114,6 @@ def table_of(
     return Table(file or name, title, notes, frame, headings, [*zip(*cells)], n_texts)
 
 
-def _in_order(evidence: Evidence, frame: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
-    """The rows in the order of methods and models of the paper."""
-    order = {"method": results.METHODS, "model": evidence.models}
-    return frame.sort_values(
-        [*by], key=lambda c: c.map(list(order[c.name]).index) if c.name in order else c, kind="stable"
-    )
-
-
 def _wide(found: pd.DataFrame, index: Sequence[str], across: str, values: Sequence[str]) -> pd.DataFrame:
     """A row for each `index`, with columns such as "auroc change" for each level of `across`."""
     wide = found.pivot(index=[*index], columns=across, values=[*values])
@@ -139,7 +131,7 @@ def _table_4(evidence: Evidence, rule: str) -> Numbers:
     found, by = results.percent_change(evidence.by(rule).trials), ["method", "model"]
     seeds = found.groupby(by)["n_seeds"].max().rename("seeds")
     shown = _wide(found, by, "metric", ["change", "published"]).join(seeds, on=by)
-    return found, _in_order(evidence, shown, by)
+    return found, results.in_order(evidence, shown, by)
 
 
 def _table_4_by_alpha(evidence: Evidence) -> Numbers:
@@ -147,14 +139,14 @@ def _table_4_by_alpha(evidence: Evidence) -> Numbers:
     found = results.percent_change(trials, by=["alpha"])
     idle = trials.assign(idle=100.0 * (trials["n_updates"] == 0)).groupby(by)["idle"].mean()
     shown = _wide(found, by, "metric", ["change"]).astype({"alpha": float}).join(idle, on=by)
-    return found, _in_order(evidence, shown, by)
+    return found, results.in_order(evidence, shown, by)
 
 
 def _table_5(evidence: Evidence) -> Numbers:
     """Updates and seconds to reach the same PMC, with the published numbers, and a row for their ratios."""
     found = results.updates_and_time(evidence)
     rows, shown = [], ["{}_sweeps", "published_{}_sweeps", "{}_updates", "{}_seconds", "published_{}_seconds"]
-    for _, row in _in_order(evidence, found, ["model", "alpha"]).iterrows():
+    for _, row in results.in_order(evidence, found, ["model", "alpha"]).iterrows():
         for method, key in ((MC, "mc"), (PMC, "pmc")):
             cells = [row[name.format(key)] for name in shown]
             said = [IN_PAPER.decimal(v, 3) if i == 3 else IN_PAPER.whole(v) for i, v in enumerate(cells)]
@@ -176,13 +168,13 @@ def _table_6(evidence: Evidence, methods: tuple[str, ...]) -> Numbers:
 def _accuracy(evidence: Evidence) -> Numbers:
     """How far scores are from outcomes, and from the true risk where it is known."""
     found = results.accuracy(evidence.by(FIXED).trials)
-    shown = _in_order(evidence, found, ["model", "method"])
+    shown = results.in_order(evidence, found, ["model", "method"])
     return found, shown.replace({"method": {OURS: "propcal (ours)"}})
 
 
 def _base_models(evidence: Evidence) -> Numbers:
     found = results.base_on_both_sets(evidence.by(FIXED).trials)
-    return found, _in_order(evidence, found, ["model"])
+    return found, results.in_order(evidence, found, ["model"])
 
 
 def _tests(evidence: Evidence) -> Numbers:
@@ -195,7 +187,7 @@ def _cells(evidence: Evidence) -> Numbers:
     """Alpha by the smallest cell that is corrected."""
     found, by = results.cells(evidence), ["method", "model", "alpha", "min_share"]
     shown = _wide(found.fillna({"alpha": -1.0, "min_share": -1.0}), by, "metric", ["median"])
-    shown = _in_order(evidence, shown, by)
+    shown = results.in_order(evidence, shown, by)
     size = ["as printed" if m < 0 else f"{100 * m:g} %" for m in shown["min_share"]]
     alpha = [IN_PAPER.unknown if a < 0 else f"{a:g}" for a in shown["alpha"]]
     return found, shown.assign(size=size, alpha=alpha)
@@ -284,8 +276,7 @@ def _rates(evidence: Evidence) -> Table | None:
     found["people_per_test_set"] = found["people"] / found["groups"].map(n_seeds)
     found["share"] = found["people_per_test_set"] / counts["n_test"].mean()
     found["rate"] = found["positives"] / found["people"]
-    order = found["groups"].map(evidence.grouping_names.index).argsort(kind="stable")
-    rows = found.iloc[order]
+    rows = results.in_order(evidence, found, ["groups"])
     few, unknown = rows["people_per_test_set"] < FEWEST, IN_PAPER.unknown
     shown = pd.DataFrame({"grouping": rows["groups"], "group": rows["group_name"]})
     people = rows["people_per_test_set"].map("{:,.0f}".format).mask(few, f"fewer than {FEWEST}")

@@ -35,6 +35,7 @@ _NOT_DAMAGED = tuple(
 # What a reader calls entries of `about` that have another name there.
 _CALLED = {"name": "setup", "person": "cluster", "groupings": "groups", "alone": "rows without a person"}
 KEYS = ["seed", "model", "setting"]  # of a trial
+_SETTING = ["groups", "alpha", "gamma", "rho", "min_share", "n_test"]
 _KEYS_OF_BASE = ["seed", "model", "groups"]
 _LETTERS = {"auroc": "auroc", "mc_loss": "mc", "pmc_loss": "pmc", "dc_loss": "dc"}
 METRICS = {column: MEASURE_NAMES[key].name for column, key in _LETTERS.items()}
@@ -240,8 +241,18 @@ class Evidence:
     @cached_property
     def counts(self) -> pd.DataFrame:
         """The counts of the calibration curves, with the settings of their trials."""
-        settings = ["groups", "alpha", "gamma", "rho", "min_share", "n_test"]
-        return self.curves.merge(self.stored[[*KEYS, *settings]], on=KEYS)
+        return self.curves.merge(self.stored[[*KEYS, *_SETTING]], on=KEYS)
+
+    @cached_property
+    def group_sums(self) -> pd.DataFrame:
+        """People, outcomes and scores of each group in each trial with curves, with the setting of the trial.
+
+        `off` is the sum over bins of the differences between outcomes and scores.
+        """
+        counts = self.counts.assign(off=(self.counts["positives"] - self.counts["score_sum"]).abs())
+        trial = [*KEYS, "method", *_SETTING]
+        sums = ["people", "positives", "score_sum", "off"]
+        return counts.groupby([*trial, "group_name"], dropna=False)[sums].sum().reset_index()
 
     @cached_property
     def columns(self) -> Mapping[str, Any]:

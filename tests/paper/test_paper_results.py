@@ -170,12 +170,12 @@ def test_accuracy_and_the_base_models_on_both_sets_are_medians(tmp_path):
 
 def test_the_interval_of_the_median_is_the_bootstrap_of_scipy():
     values = np.random.default_rng(5).gamma(2.0, size=60)
-    ours = median_interval(values, n_draws=4000)
+    median, low, high, _ = median_interval(values, n_draws=4000)
     theirs = stats.bootstrap(
         (values,), np.median, confidence_level=0.99, method="percentile", n_resamples=4000, random_state=7
     ).confidence_interval
-    assert ours.median == np.median(values)
-    assert (ours.low, ours.high) == (
+    assert median == np.median(values)
+    assert (low, high) == (
         pytest.approx(theirs.low, abs=0.08),
         pytest.approx(theirs.high, abs=0.08),
     )
@@ -185,14 +185,14 @@ def test_settings_of_a_seed_are_drawn_together():
     """Settings that copy each other add no certainty."""
     values = np.random.default_rng(6).normal(size=20)
     alone, copied = median_interval(values), median_interval(np.repeat(values[:, None], 32, axis=1))
-    assert (alone.low, alone.high) == (copied.low, copied.high)
+    assert alone[1:3] == copied[1:3]
 
 
 def test_a_single_seed_has_no_interval_and_none_has_nothing():
-    one, none = median_interval([[1.0, 2.0, 9.0]]), median_interval(np.empty((0, 1)))
-    assert one.median == 2
-    assert np.isnan([one.low, one.high]).all()
-    assert none.n_seeds == 0
+    median, low, high, n_seeds = median_interval([[1.0, 2.0, 9.0]])
+    assert (median, n_seeds) == (2, 1)
+    assert np.isnan([low, high]).all()
+    assert median_interval(np.empty((0, 1)))[-1] == 0
 
 
 def test_the_tests_are_those_of_scipy_with_bonferroni(tmp_path):

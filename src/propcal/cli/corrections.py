@@ -212,17 +212,14 @@ def apply(
     folder = Path(output) if output.endswith(("/", "\\")) or Path(output).is_dir() else None
     paths = find_files(files)
     reads = [*paths, model, config]
-    targeted = [] if folder is None else [folder]
-    if folder is None:
-        writes_text(output)  # refuses an ending that it does not know
-        check_file(output, *reads, force=force)
-    elif not folder.parent.is_dir():
+    if folder is not None and not folder.parent.is_dir():
         raise InputError(f"cannot write to {folder}: there is no folder {folder.parent}")
-    elif folder.exists() and not folder.is_dir():
+    if folder is not None and folder.exists() and not folder.is_dir():
         raise InputError(f"cannot write to {folder}: it is not a folder")
+    targets = [Path(output)] if folder is None else [folder / path.name for path in paths]
     try:
-        with new_folders(*targeted), outputs(force=force):
-            targets = [Path(output)] if folder is None else _targets(folder, paths, reads, force=force)
+        with new_folders(*([] if folder is None else [folder])), outputs(force=force):
+            _check_targets(targets, reads, force=force)
             correction = propcal.Correction.load(model)
             sources = open_people(paths, missing=roles.na or [], advice="apply needs a row for each person")
             lacking = [name for name in correction.reads if name not in sources[0].names]
@@ -267,18 +264,16 @@ def _counted(
     return json_text(about | vars(summary) | {"column": column, "written": [*map(str, written)]})
 
 
-def _targets(folder: Path, paths: Sequence[Path], reads: Sequence[Path | None], *, force: bool) -> list[Path]:
-    """The output file for each input, under the same name; refused if one may not be written."""
+def _check_targets(targets: Sequence[Path], reads: Sequence[Path | None], *, force: bool) -> None:
+    """Refuse output files that are the same, that have an unknown ending, or that may not be written."""
     from propcal.files.table_files import writes_text
 
-    names = [path.name for path in paths]
-    twice = sorted({name for name in names if names.count(name) > 1})
+    twice = sorted({target.name for target in targets if targets.count(target) > 1})
     if twice:
         raise InputError(f"several files are named {twice[0]} and cannot be written to one folder")
-    for path in paths:
-        writes_text(path)
-        check_file(folder / path.name, *reads, force=force)
-    return [folder / name for name in names]
+    for target in targets:
+        writes_text(target)
+        check_file(target, *reads, force=force)
 
 
 def show(

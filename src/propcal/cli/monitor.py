@@ -86,7 +86,7 @@ def monitor(
         raise InputError(f"--state and {listed(list(out.files))} must be different files")
     if replaced and not files:
         raise InputError("--replace needs the files to replace it with")
-    settings, new = _settings(calendar, roles, rule), not state.exists()
+    settings, new = _settings(roles, calendar, rule), not state.exists()
     watched = _begun(state, files, settings, names) if new else Monitor.load(state)
     before = watched.settings
     if not new:
@@ -133,12 +133,11 @@ def _say_added(added: Added, monitor: Monitor, *, read: bool) -> None:
         say(line)
 
 
-def _settings(*records: Any) -> dict[str, Any]:
+def _settings(roles: Roles, *others: Any) -> dict[str, Any]:
     """The settings of a monitor that were given; its groups are made if any option about them was."""
     from propcal.monitoring.monitor import MonitorSettings
 
-    roles: Roles = next(record for record in records if isinstance(record, Roles))
-    options = given(*records)
+    options = given(roles, *others)
     settings = {f.name: options[f.name] for f in fields(MonitorSettings) if f.name in options}
     rule = {name: options[name] for name in ("intersections", "missing") if name in options}
     if rule or roles.groups or roles.cuts or roles.where or roles.as_levels:

@@ -55,11 +55,12 @@ def cuts(texts: Sequence[str], option: str = "--cut") -> dict[str, list[float]]:
     >>> cuts(["age=18,40,65"])
     {'age': [18.0, 40.0, 65.0]}
     """
-    points = {column: (text, floats(text)) for column, text in _pairs(option, texts, "age=18,40,65")}
-    for column, (text, numbers) in points.items():
-        if not numbers:
+    points: dict[str, list[float]] = {}
+    for column, text in _pairs(option, texts, "age=18,40,65"):
+        points[column] = floats(text)
+        if not points[column]:
             raise unlike(option, f"{column}={text}", "age=18,40,65")
-    return {column: numbers for column, (_, numbers) in points.items()}
+    return points
 
 
 def conditions(texts: Sequence[str], option: str = "--where") -> dict[str, str]:

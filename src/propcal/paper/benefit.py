@@ -164,8 +164,8 @@ def _tally(found: pd.DataFrame, unit: str) -> pd.DataFrame:
 
 def _counted(verdicts: pd.Series) -> str:
     n = Counter(verdicts)
-    if TOO_FEW in n or not n:
-        return TOO_FEW if n else "–"
+    if TOO_FEW in n:
+        return TOO_FEW
     return f"{n[HELPS]} / {n[UNCLEAR] + n[UNCHANGED]} / {n[HARMS]}"
 
 

@@ -27,12 +27,9 @@ def _arranged(
     frame: pd.DataFrame, axes: Mapping[str, Sequence[Any]], columns: Sequence[str], missing: float
 ) -> dict[str, FloatArray]:
     """Columns as arrays with an axis for each key; rows that are on none of the places are left out."""
-    places = np.array([pd.Index(axis).get_indexer(frame[name]) for name, axis in axes.items()])
-    there = (places >= 0).all(axis=0)
-    found = {name: np.full([len(axis) for axis in axes.values()], missing) for name in columns}
-    for name, array in found.items():
-        array[tuple(places[:, there])] = frame[name].to_numpy(dtype=float)[there]
-    return found
+    places = pd.MultiIndex.from_product(axes.values(), names=[*axes])
+    found = places.to_frame(index=False).merge(frame, how="left", on=[*axes])[[*columns]].fillna(missing)
+    return {name: found[name].to_numpy(dtype=float).reshape(places.levshape) for name in columns}
 
 
 @dataclass(frozen=True, eq=False)

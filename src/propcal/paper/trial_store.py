@@ -302,8 +302,7 @@ class Evidence:
     @property
     def models(self) -> tuple[str, ...]:
         """The base models, in the paper's order."""
-        there = {*self.stored["model"]}
-        return (*(m for m in MODELS if m in there), *sorted(there - {*MODELS}))
+        return tuple(m for m in MODELS if m in {*self.stored["model"]})
 
     @cached_property
     def seeds(self) -> list[int]:

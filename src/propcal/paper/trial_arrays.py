@@ -27,7 +27,7 @@ def _arranged(
     frame: pd.DataFrame, axes: Mapping[str, Sequence[Any]], columns: Sequence[str], missing: float
 ) -> dict[str, FloatArray]:
     """Columns as arrays with an axis for each key; rows that are on none of the places are left out."""
-    places = pd.MultiIndex.from_product(axes.values(), names=[*axes])
+    places = pd.MultiIndex.from_product([*axes.values()], names=[*axes])
     found = places.to_frame(index=False).merge(frame, how="left", on=[*axes])[[*columns]].fillna(missing)
     return {name: found[name].to_numpy(dtype=float).reshape(places.levshape) for name in columns}
 

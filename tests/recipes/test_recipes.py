@@ -62,7 +62,11 @@ def test_the_service_takes_up_a_new_model_and_survives_a_broken_one(
         "unseen": [],
         "model": saved.model_id,
     }
-    assert client.post("/score", json={**person, "score": 7}).status_code == 422
+    for wrong in (7, True, "0.3", None):
+        assert client.post("/score", json={**person, "score": wrong}).status_code == 422
+    for option in ("unseen", "invalid", "detail"):  # how to score is for the service to say
+        columns = {**person["columns"], option: "keep"}
+        assert client.post("/score", json={**person, "columns": columns}).status_code == 422
     assert client.post("/score", json={"score": 0.3, "columns": {}}).status_code == 422
 
     other = PMCBoost().fit(visits, score="risk", outcome="admitted", groups=["gender"]).correction_
@@ -75,6 +79,12 @@ def test_the_service_takes_up_a_new_model_and_survives_a_broken_one(
     assert kept["model"] == other.model_id
     assert kept["problem"]
     assert client.post("/score", json={"score": 0.3, "columns": {"gender": "F"}}).status_code == 200
+
+    path.unlink()
+    assert client.get("/health").json()["problem"]
+    assert client.post("/score", json={"score": 0.3, "columns": {"gender": "F"}}).status_code == 200
+    model.save(path)
+    assert client.get("/health").json() == {"model": saved.model_id, "problem": None}
 
 
 @pytest.fixture

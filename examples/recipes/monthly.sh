@@ -15,9 +15,11 @@ propcal monitor "$new" --state risk.monitor --time arrived "${columns[@]}" --htm
   --fail-on new-alarm >monitor.txt || alarm=$?
 [ "$alarm" -lt 2 ] || exit "$alarm"
 
-# 2. A new correction, judged on people that it was not fitted to. The gate fails closed: too few people fail it, too.
+# 2. A new correction, judged on people that it was not fitted to. The gate fails closed: too few people fail it,
+#    too, and so does a column that was coded differently.
 propcal fit "$past" "${columns[@]}" -o candidate.json --force >fit.txt
-propcal audit "$held_out" "${columns[@]}" --correction candidate.json --html audit.html --force --fail-on verdict >audit.txt
+propcal audit "$held_out" "${columns[@]}" --correction candidate.json --html audit.html --force \
+  --fail-on verdict --fail-on "unseen > 1%" >audit.txt
 
 # 3. In one step: a service never sees half a file.
 mv candidate.json model.json

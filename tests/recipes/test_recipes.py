@@ -116,9 +116,12 @@ def test_the_monthly_job_puts_a_correction_to_use_only_if_it_passes(in_folder, v
     first = Path("model.json").read_text()
 
     visits[:39].to_csv("few.csv", index=False)  # too few to judge by: the gate fails closed
-    done = run(RECIPES / "monthly.sh", "past.csv", "few.csv", "new.csv")
-    assert done.returncode == 1
-    assert Path("model.json").read_text() == first
+    visits[6000:].replace({"gender": {"F": "female", "M": "male"}}).to_csv("recoded.csv", index=False)
+    for held_out, gate in [("few.csv", "verdict"), ("recoded.csv", "unseen > 1%")]:
+        done = run(RECIPES / "monthly.sh", "past.csv", held_out, "new.csv")
+        assert done.returncode == 1
+        assert f"failed: {gate}" in done.stderr
+        assert Path("model.json").read_text() == first
     assert run(RECIPES / "monthly.sh", "nowhere.csv", "held_out.csv", "new.csv").returncode == 2
 
 

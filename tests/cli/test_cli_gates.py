@@ -22,7 +22,9 @@ from propcal.errors import InputError
 COLUMNS = ("--score", "risk", "--outcome", "y", "--groups", "race,gender", "--draws", "100")
 SCHEMA = json.loads((ROOT / "src" / "propcal" / "schemas" / "audit.schema.json").read_text())
 FEW = ("--min-group", "5000", "--min-people", "5000")
-LIMITS = {"mc": 1, "mc.low": 1, "mc_rms": 1, "unseen": 1}
+ENDS = ("", ".low", "_rms")
+LIMITS = {"oe": 100, "unseen": 1}  # what a loss can reach, or nearly
+LIMITS |= {f"{loss}{end}": most for loss, most in {"mc": 1, "pmc": 10, "dc": 2.3}.items() for end in ENDS}
 
 
 @pytest.fixture
@@ -73,6 +75,7 @@ def test_a_group_is_named_by_its_values():
     [
         *("pmc", "pmc = 1", "pmc > x", "pmc > ", "foo > 1", "pmc > 1 2", "verdict > 1", "> 1", ""),
         *("pmc > 1e999", "pmc < 1e999", "pmc < -1", "pmc < 0", "pmc <= -0.1", "mc > 1", "mc.low > 5"),
+        *("pmc > 10", "pmc.low > 11", "pmc_rms > 10", "dc > 2.4", "dc.low > 100"),
         *("unseen > 100%", "unseen > 1%", "same-people", "same-people[a=b]", "within", "within 0%"),
         *("within 150%", "within > 20%", "pmc[race=White] > 1", "oe[White] < 0.8", "oe[] < 0.8"),
     ],
@@ -84,6 +87,14 @@ def test_a_condition_that_makes_no_sense_is_told_before_the_work(files, run, tex
     _, err = run("audit", "missing.csv", *COLUMNS, "--fail-on", text, code=2)
     assert err.startswith(f"propcal: --fail-on {text!r}")
     assert err.count("\n") == 1
+
+
+def test_what_a_loss_can_reach_depends_on_rho(run, files):
+    assert str(read_gates(Gates(["pmc > 15"]), None, None, rho=0.05)[0]) == "pmc > 15"
+    with pytest.raises(InputError, match="can never hold"):
+        read_gates(Gates(["dc > 0.7"]), None, None, rho=0.5)
+    run("audit", "visits.csv", *COLUMNS, "--fail-on", "pmc > 15", "--rho", "0.05")
+    run("audit", "visits.csv", *COLUMNS, "--fail-on", "pmc > 15", "--rho", "0", code=2)
 
 
 def test_shares_must_agree():
@@ -100,7 +111,7 @@ def test_a_condition_that_holds_ends_with_1(files, run):
     _, err = run("audit", "visits.csv", *COLUMNS, *fail_on("verdict", "mc <= 1"), code=1)
     assert "failed: verdict: the verdict is: miscalibrated" in err
     assert err.count("\n") == 2
-    assert run("audit", "visits.csv", *COLUMNS, *fail_on("pmc > 50", "mc.low>=1", "mc_rms>=1"))[1] == ""
+    assert run("audit", "visits.csv", *COLUMNS, *fail_on("pmc > 9.9", "mc.low>=1", "mc_rms>=1"))[1] == ""
     assert run("audit", "right.csv", *COLUMNS, *fail_on("verdict"))[1] == ""
 
 
@@ -108,12 +119,12 @@ def test_the_audit_knows_every_name(files, run):
     names = [name for name in NAMES if name != "unseen"]
 
     def all_of(compare):
-        return fail_on(*(f"{name} {compare} {LIMITS.get(name, 100)}" for name in names))
+        return fail_on(*(f"{name} {compare} {LIMITS[name]}" for name in names))
 
     run("audit", "visits.csv", *COLUMNS, *all_of(">="))
     _, err = run("audit", "visits.csv", *COLUMNS, *all_of("<="), code=1)
     for name, line in zip(names, err.splitlines(), strict=True):
-        assert line.startswith(f"propcal: failed: {name} <= {LIMITS.get(name, 100)}: {name} is ")
+        assert line.startswith(f"propcal: failed: {name} <= {LIMITS[name]}: {name} is ")
 
 
 def test_what_these_data_cannot_decide_fails_unless_it_is_allowed(files, run):
@@ -239,7 +250,7 @@ def test_gates_of_a_correction(files, run):
     model = PMCBoost().fit(files.risk, files.y, sensitive_features=files[["race", "gender"]])
     model.correction_.save("model.json")
     corrected = ("--correction", "model.json")
-    conditions = fail_on("same-people", "verdict", "pmc > 50", "oe > 50", "within 90%")
+    conditions = fail_on("same-people", "verdict", "pmc > 9.9", "oe > 50", "within 90%")
     _, err = run("audit", "visits.csv", *COLUMNS, *corrected, *conditions, code=1)
     assert err.count("the correction was fitted to these very people") == 5
     model.correction_.save("shared.json", share=True)
@@ -290,7 +301,7 @@ def test_gates_of_file_and_command_line_add_up(files, run):
 
 @pytest.mark.parametrize("name", NAMES[:-1])
 def test_protected_counts_do_not_change_what_is_decided(files, run, name):
-    condition = fail_on(f"{name} <= {LIMITS.get(name, 100)}")
+    condition = fail_on(f"{name} <= {LIMITS[name]}")
     out, _ = run("audit", "visits.csv", *COLUMNS, *condition, "--suppress", "11", "--format", "json", code=1)
     (gate,) = json.loads(out)["gates"]
     assert gate["decided"]

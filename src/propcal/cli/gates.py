@@ -19,10 +19,11 @@ from propcal.auditing import names as finding
 from propcal.auditing.names import LOSSES
 from propcal.cli.screen import say
 from propcal.cli.texts import share, unlike
+from propcal.core.arguments import check_number
 from propcal.core.criterion import CRITERIA
 from propcal.errors import InputError
 from propcal.numbers import Limit
-from propcal.option_records import OUTPUT
+from propcal.option_records import OUTPUT, UP_TO_1, AuditRule
 
 if TYPE_CHECKING:
     from propcal import Atoms
@@ -111,13 +112,16 @@ class Decision:
         return {"condition": str(self.gate)} | {name: getattr(self, name) for name in names}
 
 
-def read_gates(options: Gates, correction: Any, within: float | None) -> list[Gate]:
+def read_gates(
+    options: Gates, correction: Any, within: float | None, rho: float = AuditRule.rho
+) -> list[Gate]:
     """Read ``pmc > 0.2``, ``oe[race=White] < 0.8``, ``within 20%`` or ``verdict``.
 
     >>> [str(gate) for gate in read_gates(Gates(["pmc>.2", "oe[sex=F]<.8", "within 20%"]), None, None)]
     ['pmc > 0.2', 'oe[sex=F] < 0.8', 'within 20%']
     """
-    gates = [_gate(text) for text in options.fail_on or []]
+    check_number("rho", rho, **UP_TO_1)
+    gates = [_gate(text, rho) for text in options.fail_on or []]
     for gate in gates:
         if gate.name in OF_CORRECTION and correction is None:
             raise InputError(f"--fail-on {str(gate)!r} needs a correction", next_step="Add --correction FILE")
@@ -127,7 +131,7 @@ def read_gates(options: Gates, correction: Any, within: float | None) -> list[Ga
     return gates
 
 
-def _gate(text: str) -> Gate:
+def _gate(text: str, rho: float) -> Gate:
     parts = _FORM.fullmatch(text)
     # the screen says PMC
     name, group, compare, number = (parts[1].lower(), *parts.groups()[1:]) if parts else ("", None, "", "")
@@ -147,18 +151,19 @@ def _gate(text: str) -> Gate:
         limit, step = share(number, f"--fail-on {text!r}:"), "Choose another limit"
         if not math.isfinite(limit):
             problem = "the limit is not a finite number"
-        elif not _possible(name, compare, limit):
+        elif not _possible(name, compare, limit, rho):
             problem = "a share is above 0% and below 100%" if name == "within" else "this can never hold"
     if problem:
         raise InputError(f"--fail-on {text!r}: {problem}", next_step=step)
     return Gate(name, compare, limit, () if group is None else _group(group, text))
 
 
-def _possible(name: str, compare: str, limit: float) -> bool:
-    """Whether a number of this name can ever be so."""
+def _possible(name: str, compare: str, limit: float, rho: float) -> bool:
+    """Whether a number of this name can ever be so; rates below rho count as rho."""
     if compare.startswith("<"):
         return limit >= 0 if compare == "<=" else limit > 0
-    most = 1.0 if name in ("within", "unseen") or name.startswith("mc") else math.inf
+    largest = {"mc": 1.0, "pmc": 1 / rho, "dc": -math.log(rho), "unseen": 1.0, "within": 1.0}
+    most = largest.get(re.split(r"[._]", name)[0], math.inf)
     return 0 < limit < most if name == "within" else limit <= most if compare == ">=" else limit < most
 
 

@@ -72,6 +72,9 @@ def test_a_score_of_another_name_is_noted(files, run, capfd):
     assert end("apply", "named.json", "new.csv", "--score", "risk_v2", "-o", "out.csv") == 0
     err = capfd.readouterr().err
     assert "note: the correction was fitted to the score 'risk', and this one is called 'risk_v2'" in err
+    words = ("--outcome", "y", "--groups", "race", "--draws", "100", "--correction", "named.json")
+    assert end("audit", "new.csv", "--score", "risk_v2", *words) == 0
+    assert "and this one is called 'risk_v2'" in capfd.readouterr().err
     assert end("apply", "named.json", "past.csv", *SCORE, "-o", "same.csv") == 0
     assert capfd.readouterr().err == ""
 

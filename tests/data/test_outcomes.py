@@ -145,6 +145,8 @@ def test_words_in_place_of_scores_are_taken_for_swapped():
         audit(np.tile([0.3, 0.2], 50), y)
     with pytest.raises(InputError, match="score must be numeric; all 100 values are text"):
         audit(np.tile([0, 1], 50), np.array(["high", "low"] * 50))
+    with pytest.raises(InputError, match="score must be numeric; the value is text"):
+        audit([1], ["high"])
 
 
 def test_every_function_understands_words():

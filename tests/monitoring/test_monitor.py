@@ -138,7 +138,8 @@ def test_new_groups_are_watched_from_the_run_on_in_which_they_are_large_enough()
     founders = len(monitor.watched)
     later = visits(3, 4000, start="2024-04", seed=5)
     later["ward"] = later.ward.replace("C", "D")
-    monitor.add(later)
+    with pytest.warns(UserWarning, match="ward: .* did not occur in the periods before"):
+        monitor.add(later)
     new = [one.group.name for one in monitor.watched[founders:]]
     assert "ward=D" in new
     assert [one.later for one in monitor.watched[founders:]] == list(range(1, len(new) + 1))
@@ -387,6 +388,29 @@ def test_a_new_spelling_of_a_known_level_is_warned_of():
     shouted = visits(1, start="2024-02").replace({"sex": {"F": "f"}})
     with pytest.warns(UserWarning, match='sex: "f" is new, and differs from "F" only in case or spaces'):
         monitor.add(shouted)
+
+
+@pytest.mark.parametrize("levels", [{"F": "female", "M": "male"}, {"F": None, "M": None}])
+def test_a_recoded_column_is_warned_of(levels):
+    monitor = Monitor(**ROLES)
+    monitor.add(visits(1))
+    recoded = visits(1, start="2024-02").replace({"sex": levels})
+    with pytest.warns(UserWarning, match="sex: 1,200 of 1,200 values did not occur in the periods before"):
+        monitor.add(recoded)
+
+
+def test_a_few_people_with_a_new_level_are_nothing_to_warn_of():
+    monitor = Monitor(**ROLES)
+    monitor.add(visits(1))
+    frame = visits(1, start="2024-02")
+    frame.loc[:9, "ward"] = "new"
+    monitor.add(frame)  # warnings are errors
+
+
+def test_one_person_says_nothing_of_how_right_the_score_is():
+    monitor = Monitor(**ROLES)
+    monitor.add(visits(1).head(1))
+    assert "there are too few people to say more" in " ".join(monitor.course().sentences)
 
 
 def test_groups_too_small_to_be_watched_are_named(watched):

@@ -72,8 +72,9 @@ def audit(
         Print all groups, thresholds, losses and notes.
     """
     from propcal.protect.results import protected
+    from propcal.scoring.files import warn_of_other_score
 
-    conditions = read_gates(gates, correction, asked.get("within"))
+    conditions = read_gates(gates, correction, asked.get("within"), rule.get("rho", AuditRule.rho))
     if discover and correction:
         raise InputError("--discover searches one score", next_step="leave out --correction, or search first")
     out.check(files, correction)
@@ -82,6 +83,8 @@ def audit(
     settings = given(rule, asked, names, Roles(weight_kind=roles.weight_kind))
     settings |= next(({"within": gate.limit} for gate in conditions if gate.name == "within"), {})
     with warnings_as_lines():
+        if model is not None and roles.score is not None:
+            warn_of_other_score(model, roles.score)
         people = read_people(files, roles, reading, correction=model)
         with working("Auditing...") as update:
             settings["progress"] = lambda done, total: update(f"Auditing... {done} of {total} groups")

@@ -114,7 +114,8 @@ def floats(column: Any, name: str, hint: str | None = None) -> FloatArray:
         text = holds_text(column)
         limits = pc.sum(pc.match_substring_regex(column, f"^\\s*({LIMIT})\\s*$")).as_py() if text else 0
         what = "text" if text else DATES if pa.types.is_temporal(kind) else str(kind)
-        problem = f"{name} must be numeric; all {len(column):,} values are {what}"
+        values = f"all {len(column):,} values are" if len(column) > 1 else "the value is"
+        problem = f"{name} must be numeric; {values} {what}"
         step = f"{limits:,} of them {TOP_CODED}" if limits else hint
         raise InputError(problem, argument=name, next_step=step, between=". ")
     if pa.types.is_decimal(kind):  # via text, because a direct cast depends on the other values in the batch

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from propcal.core.conditions import ColumnTest, Where, is_numeric, tests_of
+from propcal.core.grid import SumArray
 from propcal.core.patterns import BESIDE, CLUSTER, KEY, Level, Patterns, level_places, sort_levels
 from propcal.errors import refused
 from propcal.extras import Later
@@ -272,15 +273,26 @@ def _warn(key: str, **known: Any) -> None:
     warnings.warn(refused(key, **known).message, UserWarning, stacklevel=5)
 
 
-def warn_of_new_spellings(known: Mapping[str, Sequence[Level]], patterns: Patterns) -> None:
-    """Warn of new levels that are a known one but for case or spaces, as after a change of an export."""
-    for name, levels in zip(patterns.attributes, patterns.levels):
+def warn_of_new_levels(
+    known: Mapping[str, Sequence[Level]], patterns: Patterns, people: SumArray, share: float
+) -> None:
+    """Warn of new levels that are a known one but for case or spaces, and of more than a share of others.
+
+    `people` is the number of people with each pattern. This is what a change of an export looks like.
+    """
+    for name, levels, place in zip(patterns.attributes, patterns.levels, patterns.table.T):
         if name in patterns.derived or name.startswith((BESIDE, KEY)) or name not in known:
             continue
         before = {folded(level): level for level in known[name] if level is not None}
-        for level in levels:
-            if level is not None and level not in known[name] and folded(level) in before:
-                _warn("new spelling", name=name, level=level, known=before[folded(level)])
+        new = [level for level in levels if level not in known[name]]
+        near = {
+            level: before[folded(level)] for level in new if level is not None and folded(level) in before
+        }
+        for level, own in near.items():
+            _warn("new spelling", name=name, level=level, known=own)
+        others = int(people[np.array([level in new and level not in near for level in levels])[place]].sum())
+        if others > share * people.sum():
+            _warn("new levels", name=name, new=others, n=int(people.sum()))
 
 
 def warn_of_failed_conditions(

@@ -94,7 +94,7 @@ def _right_to_within(groups: pd.DataFrame) -> list[str]:
     """How large an error is excluded over the whole time: for all people, and where the data say least."""
     ends = zip(groups["label"], groups["ratio_low"], groups["ratio_high"])
     limits = [(max(high - 1, 1 - low), label) for label, low, high in ends if known(high)]
-    if not limits:
+    if not limits or limits[0][0] > 1:
         return []
     (overall, everybody), (most, group) = limits[0], max(limits, key=lambda limit: limit[0])
     least = [f"{at_most(most)} ({group})"] if group != everybody else []

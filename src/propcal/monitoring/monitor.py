@@ -16,10 +16,10 @@ from propcal.core.bins import explicit, make_bins
 from propcal.core.grid import from_grid, significant
 from propcal.core.groups import Groups, group_labels
 from propcal.core.patterns import PERIOD
-from propcal.core.reduction import by_key, rescored, with_parts
+from propcal.core.reduction import by_key, keyed, rescored, with_parts
 from propcal.data.dated_people import DatedAtoms, Dating, dated_atoms
 from propcal.data.file_source import are_paths, source_of
-from propcal.data.levels import warn_of_new_spellings
+from propcal.data.levels import warn_of_new_levels
 from propcal.data.periods import Calendar, days, span_of
 from propcal.data.source import NamedColumns
 from propcal.errors import Argument, InputError, refused, shown
@@ -329,7 +329,8 @@ class Monitor(MonitorSettings):
             raise InputError("the new periods have other groups than the state: " + error.message) from None
         if self.atoms is not None:
             known = dict(zip(self.atoms.patterns.attributes, self.atoms.patterns.levels))
-            warn_of_new_spellings(known, atoms.patterns)
+            new = keyed(changed, PERIOD)
+            warn_of_new_levels(known, new.patterns, new.pattern_sums(new.people), self.gamma)
         edges = self.edges
         if not edges:  # quantiles are those of these people
             people: dict[str, Any] = {"score": atoms.score, "weight": atoms.weight}

@@ -47,11 +47,8 @@ def score_files(
     written. `advance` is called with the number of rows of each batch.
     """
     scorer = Scorer(correction, score, column, unseen=unseen, invalid=invalid)
-    tally, fitted = Tally(scorer), correction.about.get("score", score)
-    if fitted != score:
-        step = "Are they the same score?"
-        told = f"the correction was fitted to the score {fitted!r}, and this one is called {score!r}"
-        warnings.warn(Message(told, argument="score", next_step=step), UserWarning, stacklevel=2)
+    tally = Tally(scorer)
+    warn_of_other_score(correction, score)
     for people in chain.from_iterable(sources for sources, _ in jobs):
         check_names(people.path, people.names, scorer.wanted)
         if column in people.names:
@@ -62,6 +59,15 @@ def score_files(
         tally.refuse_unseen(max_unseen)
         tally.tell(count_invalid=True)
     return tally.summary()
+
+
+def warn_of_other_score(correction: Correction, score: str) -> None:
+    """Warn if the correction was fitted to a score of another name."""
+    fitted = correction.about.get("score", score)
+    if fitted != score:
+        step = "Are they the same score?"
+        told = f"the correction was fitted to the score {fitted!r}, and this one is called {score!r}"
+        warnings.warn(Message(told, argument="score", next_step=step), UserWarning, stacklevel=3)
 
 
 def _write(

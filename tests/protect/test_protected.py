@@ -356,6 +356,23 @@ def test_few_different_scores_are_counted_together_before_they_are_averaged():
     assert 0 < variance < 0.0001
 
 
+def test_a_mean_that_visits_of_few_people_could_change_by_more_than_a_twentieth_is_not_told():
+    """Many visits of the few people with high scores: counted as 10 a score, the mean is a tenth too low."""
+    from propcal.auditing.headcount import ScoreValues
+
+    score, different = np.array([0.1, 0.2, 0.4, 0.5]), np.array([200.0, 100, 8, 8])
+    key = np.arange(4, dtype=np.uint64)
+    few, many = (np.array([200.0, 100, visits, visits]) for visits in (10, 40))
+    told, untold = (ScoreValues(score, n, n / 5, different, key) for n in (few, many))
+    mean, _ = Rule(11).mean_of_few(told, few.sum())
+    assert mean == pytest.approx(np.average(score, weights=few), rel=0.02)
+    assert np.isnan(Rule(11).mean_of_few(untold, many.sum())[0])
+    # a few visits too many change the mean by less
+    slightly = np.array([200.0, 100, 12, 12])
+    mean, _ = Rule(11).mean_of_few(ScoreValues(score, slightly, slightly / 5, different, key), slightly.sum())
+    assert mean == pytest.approx(np.average(score, weights=slightly), rel=0.05)
+
+
 def test_shown_curves_leave_out_scores_of_exactly_0_and_1(visits):
     a = audit(visits.admitted, visits.score.where(visits.age < 80, 1).where(visits.age > 25, 0), n_draws=100)
     assert {0, 1} <= {*a.curves.score}

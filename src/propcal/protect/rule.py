@@ -73,10 +73,11 @@ class Rule:
         """The mean of scores with few different values, from protected counts, and its variance.
 
         Such a mean tells counts: 565 people with a mean score of 0.00708 are four alerts. Neighbouring scores
-        of few people are counted together. What is left over counts as a fixed number of people; if that
-        could change the mean by more than a twentieth, the mean is not told.
+        of few people are counted together. What is left over counts as a fixed number of people, and many
+        visits of few people as fewer; if that could change the mean by more than a twentieth, the mean is not
+        told.
         """
-        score, people, kept = self._together(values)
+        score, people, kept, cut = self._together(values)
         if not kept.any():
             return float("nan"), 0.0
         left = STAND_IN * float((~kept).sum())
@@ -84,15 +85,15 @@ class Rule:
         weight *= max(total - left, 1.0) / weight.sum()
         weight = np.where(kept, weight, STAND_IN)
         mean = float(np.average(score, weights=weight))
-        unsure = STAND_IN * float(np.abs(score[~kept] - mean).sum()) / weight.sum()
+        unsure = float(np.sum((np.where(kept, 0.0, STAND_IN) + cut) * np.abs(score - mean))) / weight.sum()
         if unsure > MOST_UNSURE * mean:
             return float("nan"), 0.0
         spread = VARIANCE * float(np.sum((score[kept] - mean) ** 2)) / weight.sum() ** 2
         return mean, spread
 
-    def _together(self, values: ScoreValues) -> tuple[FloatArray, FloatArray, BoolArray]:
-        """Scores, moved counts of people, and which of the counts are not small."""
-        score, people, kept = [], [], []
+    def _together(self, values: ScoreValues) -> tuple[FloatArray, FloatArray, BoolArray, FloatArray]:
+        """Scores, moved counts of people, which of them are not small, and how many visits they leave out."""
+        score, people, kept, cut = [], [], [], []
         first, few = 0, self.small(values.different)
         for i in range(len(few)):
             run = slice(first, i + 1)
@@ -102,12 +103,14 @@ class Rule:
                 continue
             key = np.sum(values.key[run], dtype=np.uint64)
             shown = float(values.people[run].sum() + moved(key, 0))
-            most = (self.fewest - 1) * (i + 1 - first)  # as if all of them were nearly `fewest`
+            # as if all of them were nearly `fewest`; repeat visits of few people can be more
+            most = (self.fewest - 1) * (i + 1 - first if enough else 1)
             score.append(values.score[run].mean())
             people.append(min(shown, most) if few[i] else shown)
             kept.append(enough)
+            cut.append(max(values.people[run].sum() - most, 0.0) if few[i] else 0.0)
             first = i + 1
-        return np.array(score), np.array(people), np.array(kept, dtype=np.bool_)
+        return np.array(score), np.array(people), np.array(kept, dtype=np.bool_), np.array(cut)
 
 
 def tells_counts(values: ScoreValues) -> bool:

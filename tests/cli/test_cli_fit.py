@@ -84,7 +84,7 @@ def test_start_and_guard_reach_the_method(files, run, typed, guard):
 def test_fit_weighs_people_and_tells_who_is_left_out(files, run):
     files.assign(w=np.arange(len(files)) % 3 + 1).to_csv("weighted.csv", index=False)
     said = run("fit", "weighted.csv", *COLUMNS, "--weight", "w", "--gamma", "0.2", "-o", "model.json")
-    assert "of the groups, with less than 20 % of the people (gamma), have no cells of their own" in said
+    assert "of the groups have less than 20 % of the people (gamma), so their cells are not adjusted" in said
     weight = np.arange(len(files)) % 3 + 1
     expected = PMCBoost(gamma=0.2).fit(
         files.risk, files.y, sensitive_features=files[["race", "gender"]], sample_weight=weight

@@ -164,17 +164,17 @@ def audit(
     min_people : int, default=30
         A cell (a group within a bin) with fewer people is not judged.
     min_group, min_events : int, default=50, 10
-        A group is tested if it has at least so many people, and at least so many events and non-events are
-        expected. Groups that you name with a condition (`Groups(where=...)`) are always shown.
+        A group is tested if it has at least `min_group` people, `min_events` expected events and
+        `min_events` expected non-events. Groups that you name with a condition (`Groups(where=...)`) are always shown.
     sample_weight : array-like of shape (n,), optional
         Whole numbers are frequencies, others survey weights.
     weight_kind : "auto", "frequency" or "survey", default="auto"
-        Say "survey" where survey weights happen to be whole numbers: counted as people they would make
-        the audit far too sure.
+        Name "survey" if survey weights happen to be whole numbers: as counts of people, they would make
+        intervals far too narrow.
     cluster : array-like of shape (n,), optional
-        Id of the person (or the hospital) behind each row, where several rows may share one.
+        Patient (or hospital) ID of each row, if several rows may have the same one.
     correction : Correction or fitted PMCBoost or MCBoost, optional
-        Audit what it makes of the score. The audit says so if it was fitted to these very people.
+        Audit the score that it gives. The audit says so if it was fitted to these very people.
     positive : optional
         The value of `y` that means the event, such as "EXPIRED"; every other value then means no event. Not
         needed for 0 and 1, nor for yes/no, y/n, true/false or t/f in any case.

@@ -45,7 +45,7 @@ def _words(_: Style, row: Row, column: Column) -> str:
 def _explained(_: Style, row: Row, __: Column) -> str:
     """The errors that account for a finding, or how a group compares with the others."""
     if row.get("compared"):
-        return f"O/E {row['compared']} than the error of people not named would give"
+        return f"O/E {row['compared']} than the errors of everybody else explain"
     return f"explained by the errors of {plain(row['explained'])}" if row.get("explained") else ""
 
 

@@ -160,8 +160,8 @@ class Correction(Definition):
         column : str, default "corrected"
             If `score` is a name: the name of the new column.
         n_updates : int, optional
-            Apply only the first so many updates, of which a smooth start is the first; 0 returns
-            the scores as they came.
+            Apply only this number of updates, the recalibration being the first; 0 returns the scores
+            unchanged.
         unseen : "replay", "keep" or "error", optional
             Overrides the policy of the correction.
         invalid : "error", "null" or "keep", default="error"
@@ -171,7 +171,7 @@ class Correction(Definition):
         Returns
         -------
         array of float64, or a frame
-            A score that no update changes is returned as it came. A frame has the rows, columns, types
+            A score that no update changes is returned unchanged. A frame has the rows, columns, types
             and index that it had, and one more column. Where frames are lazy it is lazy too: rows
             are read when it is computed, in batches, and only then is a score that is missing or no
             probability told, with the count of the batch it is in.

@@ -70,7 +70,8 @@ def smooth_terms(collection: Collection) -> tuple[tuple[Group, ...], tuple[str, 
     ]
     notes: tuple[str, ...] = ()
     if len(sizes) >= MOST_TERMS:
-        notes = (f"the recalibration uses only the {MOST_TERMS - 1} largest of {len(sizes):,} groups",)
+        of_all = f"the {len(sizes):,} groups with at least {FEWEST_OF_A_TERM} people"
+        notes = (f"the recalibration uses only the {MOST_TERMS - 1} largest of {of_all}",)
         smallest = sorted((size.people for size in sizes), reverse=True)[MOST_TERMS - 2]
         sizes = [size for size in sizes if size.people >= smallest][: MOST_TERMS - 1]
     return (Group(()), *(size.group for size in sizes)), notes

@@ -85,8 +85,8 @@ class Rule:
         weight *= max(total - left, 1.0) / weight.sum()
         weight = np.where(kept, weight, STAND_IN)
         mean = float(np.average(score, weights=weight))
-        unsure = float(np.sum((np.where(kept, 0.0, STAND_IN) + cut) * np.abs(score - mean))) / weight.sum()
-        if unsure > MOST_UNSURE * mean:
+        unsure = STAND_IN * float(np.abs(score[~kept] - mean).sum()) + abs(float(cut @ (score - mean)))
+        if unsure > MOST_UNSURE * mean * weight.sum():
             return float("nan"), 0.0
         spread = VARIANCE * float(np.sum((score[kept] - mean) ** 2)) / weight.sum() ** 2
         return mean, spread

@@ -209,7 +209,7 @@ class Roles:
     as_levels
         Columns of number codes, such as hospital, whose values are groups even if there are more than 20.
     na
-        Text in a CSV file that means missing, such as NA; empty cells always do.
+        Text in a CSV file that means missing, such as NA; an empty value always does.
     drop_missing
         Leave out people without a score or an outcome, and report how many.
     """

@@ -101,11 +101,11 @@ def test_the_test_decides_and_the_others_are_said_to_agree_or_not(found):
     assert "95 % CI after selection 1.10 to 1.50, found again in 90 % of resamples" in agreed
     assert "uncertain" not in agreed
     vague = finding(replace(group, p_value=0.014, low=0.93, high=1.25, again=0.9), identity)
-    assert vague.endswith("How large the error is remains uncertain: its interval includes 1.")
+    assert vague.endswith("The size of the error is uncertain: its interval includes 1.")
     unstable = finding(replace(group, p_value=1e-5, again=0.09), identity)
     assert "found again" not in unstable
     assert unstable.endswith(
-        "Who exactly is concerned is uncertain: only 9 % of resamples find mostly these people."
+        "It is uncertain exactly who is concerned: only 9 % of resamples find mostly these people."
     )
 
 

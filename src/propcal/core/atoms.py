@@ -250,7 +250,7 @@ class Atoms:
         score, outcome, groups, weight, cluster, resolution, weight_kind, positive, drop_missing, site
             As for `from_frame`.
         na : list of str
-            Texts that mean a missing value in a CSV file, in addition to the empty cell.
+            Texts that mean a missing value in a CSV file, in addition to the empty value.
         memory_limit : str or int, optional
             Memory for the aggregation, such as "4GB"; by default DuckDB decides (most of the machine's
             memory). The need grows with the number of atoms, not of rows; a coarser `resolution` reduces it.

@@ -164,8 +164,9 @@ def audit(
     min_people : int, default=30
         A cell (a group within a bin) with fewer people is not judged.
     min_group, min_events : int, default=50, 10
-        A group is tested if it has at least `min_group` people, `min_events` expected events and
-        `min_events` expected non-events. Groups that you name with a condition (`Groups(where=...)`) are always shown.
+        A group is tested if it has at least ``min_group`` people, ``min_events`` expected events and
+        ``min_events`` expected non-events. Groups that you name with a condition (`Groups(where=...)`)
+        are always shown.
     sample_weight : array-like of shape (n,), optional
         Whole numbers are frequencies, others survey weights.
     weight_kind : "auto", "frequency" or "survey", default="auto"

@@ -6,8 +6,8 @@ must have the same kind of values in all files. Arrow copies them in batches, be
 Of text files nothing is guessed from the first rows. The first line names the columns and its separators are
 the file's. A column holds numbers if *every* value of it is written as one: a leading zero makes codes
 (``02139`` stays text), so does a whole number of more than 18 digits. Truth values and ISO dates are taken as
-such likewise; everything else is text as it stands. An empty value is missing. Of several files, the type of a
-column is that of all values in all of them.
+such likewise; everything else is text as it stands. An empty value is missing. Of several files, the type of
+a column is that of all values in all of them.
 
 The level of a cell is that of its text, whatever the type of its column. In fitting, the type decides what
 is refused as a group (dates, measurements); for scoring, columns of levels are read as text.

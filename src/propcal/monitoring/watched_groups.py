@@ -133,7 +133,12 @@ class PeriodCounts:
 
 
 def evidence_ranges(bins: Bins) -> Bins:
-    """Every bin cut into a few parts, and more of them near 0 and 1."""
+    """Every bin cut into four parts, and more of them near 0 and 1.
+
+    >>> from propcal.core.bins import uniform
+    >>> (evidence_ranges(uniform(10)).edges[7:13] / UNIT).round(4).tolist()
+    [0.025, 0.05, 0.075, 0.1, 0.125, 0.15]
+    """
     steps = np.diff(bins.edges)[:, None] * np.arange(PARTS) // PARTS
     tails = to_grid(np.array([*TAILS, *(1 - cut for cut in TAILS)]))
     edges = np.unique(np.concatenate([(bins.edges[:-1, None] + steps).ravel(), tails, [UNIT]]))

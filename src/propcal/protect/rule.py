@@ -93,7 +93,7 @@ class Rule:
 
     def _together(self, values: ScoreValues) -> tuple[FloatArray, FloatArray, BoolArray, FloatArray]:
         """Scores, moved counts of people, which of them are not small, and how many visits they leave out."""
-        score, people, kept, cut = [], [], [], []
+        rows = []
         first, few = 0, self.small(values.different)
         for i in range(len(few)):
             run = slice(first, i + 1)
@@ -105,12 +105,11 @@ class Rule:
             shown = float(values.people[run].sum() + moved(key, 0))
             # as if all of them were nearly `fewest`; repeat visits of few people can be more
             most = (self.fewest - 1) * (i + 1 - first if enough else 1)
-            score.append(values.score[run].mean())
-            people.append(min(shown, most) if few[i] else shown)
-            kept.append(enough)
-            cut.append(max(values.people[run].sum() - most, 0.0) if few[i] else 0.0)
+            cut = max(values.people[run].sum() - most, 0.0) if few[i] else 0.0
+            rows.append((values.score[run].mean(), min(shown, most) if few[i] else shown, enough, cut))
             first = i + 1
-        return np.array(score), np.array(people), np.array(kept, dtype=np.bool_), np.array(cut)
+        score, people, kept, left_out = map(np.array, zip(*rows))
+        return score, people, kept, left_out
 
 
 def tells_counts(values: ScoreValues) -> bool:

@@ -1,6 +1,7 @@
 """Evidence that may be looked at as often as one likes, checked by hand and by trying everything."""
 
 from itertools import combinations, product
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -218,3 +219,13 @@ def test_the_maximum_of_a_parabola_lies_between_the_points_of_a_grid():
     tops = np.array([0.0, 100.0, -100.0])
     assert ep._highest(tops[:, None] - (x - 0.3) ** 2) == pytest.approx(tops)
     assert ep._highest(-np.abs(x)[None] - 3.0) == pytest.approx([-3.0])  # at a point of the grid
+    near_ends = np.array([-3.7, -2.3, 2.3, 3.7])
+    assert ep._highest(7.0 - (x - near_ends[:, None]) ** 2) == pytest.approx(np.full(4, 7.0))
+
+
+def test_a_group_with_nobody_at_the_reference_is_not_shifted():
+    people = np.zeros((3, 2, 4))  # periods, groups, ranges
+    people[:, 0] = 50.0
+    sums = SimpleNamespace(people=people, mean=np.where(people > 0, 0.2, 0.0))
+    shift = ep._reference_shift(sums, slice(None), np.array([[180.0], [0.0]]))
+    assert shift == pytest.approx([logit(0.3) - logit(0.2), 0], abs=1e-6)

@@ -128,7 +128,7 @@ def cohort_file(
     cluster : str, optional
         The column of the person, if people recur; splits are then by person.
     na : list of str
-        Texts that mean a missing value in a CSV file, beside the empty cell.
+        Texts that mean a missing value in a CSV file, beside the empty value.
     rows, unit
         A sample of this many rows, and what a row is called.
     """

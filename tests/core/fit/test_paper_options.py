@@ -112,3 +112,12 @@ def test_options_of_the_command_are_those_of_the_estimator(people, tmp_path, cap
         main(["fit", str(people), "--score", "score", "--outcome", "y", "--min-share", "3", "-o", "m.json"])
     assert ended.value.code == 2
     assert "--min-share must be" in capsys.readouterr().err
+
+
+def test_a_fit_summary_has_no_cells_without_people():
+    rng = np.random.default_rng(0)
+    score = rng.choice([0.05, 0.15, 0.45, 0.95], 2000)
+    y = (rng.random(2000) < score).astype(int)
+    cells = PMCBoost(min_share=0).fit(score, y).fit_summary_.to_frame()
+    assert len(cells) == 4
+    assert cells.people.gt(0).all()

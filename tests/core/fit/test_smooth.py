@@ -8,7 +8,14 @@ import pytest
 
 from propcal import Atoms, Correction, Groups, MCBoost, PMCBoost, pmc_loss
 from propcal.core.correction.maps import PatternMaps
-from propcal.core.correction.smooth_map import N_KNOTS, SHIFT_UNIT, SmoothStart, knots, logistic_table
+from propcal.core.correction.smooth_map import (
+    N_KNOTS,
+    SHIFT_UNIT,
+    SmoothStart,
+    knot_log_odds,
+    knots,
+    logistic_table,
+)
 from propcal.core.fit.evidence import FoundErrors
 from propcal.core.fit.log_odds_cells import (
     CURVE,
@@ -19,7 +26,7 @@ from propcal.core.fit.log_odds_cells import (
     count_cells,
     fine_cells,
 )
-from propcal.core.fit.smooth_fit import Effects, fit_effects, learn_start
+from propcal.core.fit.smooth_fit import Effects, fit_effects, learn_start, without_falls
 from propcal.core.grid import UNIT, from_grid, to_grid
 from propcal.core.groups import Group
 from propcal.core.logistic import expit, log_odds, spline_basis
@@ -389,6 +396,42 @@ def test_newton_settles_from_far_away():
     assert found is not None
     assert CURVE in basis.kinds
     assert expit(x + (basis(x) @ found.table.T)[:, 0]) == pytest.approx(expit(4.0 - 3 * x), abs=0.02)
+
+
+def test_a_variance_is_the_mean_square_of_as_many_effects_as_the_data_determine():
+    """MacKay's fixed point with half an effect of zero added, by hand from the effects of 8 groups."""
+    n, rate = 400.0, expit(-1 + np.array([0.5, -0.5, 0.3, -0.3, 0.2, -0.2, 0.1, -0.1]))
+    same, score = np.full(8, n), np.full(8, -1.0)
+    cells = LogOddsCells(np.eye(8, dtype=bool), np.arange(9), same, n * rate, score)
+    shared = Effects(np.ones(8, dtype=np.int64), np.zeros(8, dtype=np.int64), np.zeros(1), np.full(1, 0.5))
+    found = fit_effects(cells, score, np.ones((8, 1)), shared)
+    assert found is not None
+    risk = expit(found.effect - 1)
+    variance = found.effect / (n * (rate - risk))  # of a prior whose pull balances that of the data
+    assert variance == pytest.approx(np.full(8, variance[0]), rel=1e-3)
+    free = np.sum(1 - 1 / (n * risk * (1 - risk) * variance + 1))
+    assert found.free == pytest.approx(free, rel=0.01)
+    assert variance[0] == pytest.approx(np.sum(found.effect**2) / (free + 0.5), rel=0.03)
+
+
+def test_the_knots_of_the_curve_are_quantiles_of_the_scores():
+    x, n = np.linspace(-4, 4, 801), np.full(801, 10.0)
+    cells = LogOddsCells(np.ones((1, 1), dtype=bool), np.array([0, 801]), n, n / 2, x)
+    assert Basis(cells).knots == pytest.approx([-3.6, -1.8, 0, 1.8, 3.6], abs=0.011)
+
+
+def test_a_curve_that_falls_is_pooled_as_by_isotonic_regression():
+    at = knot_log_odds()
+    falls = np.where((at > -1) & (at < 1), -1.5 * (at + 1), 0.0)
+    start = SmoothStart((Group(()),), np.rint(falls * SHIFT_UNIT).astype(np.int64)[None])
+    units = to_grid(expit(np.linspace(-3, 3, 1201)))
+    row, inside, people = np.zeros(1201, dtype=np.int64), np.ones((1, 1), dtype=bool), np.ones(1201)
+    after = without_falls(start, units, row, inside, people)
+    steps = [np.diff(from_grid(one.values_before_order(inside))).min() for one in (start, after)]
+    assert steps[0] < 0
+    assert steps[1] > -1e-5  # as its shifts are rounded
+    sums = [one.apply_to_rows(units, row, one.values_before_order(inside)).sum() for one in (start, after)]
+    assert sums[1] / UNIT == pytest.approx(sums[0] / UNIT, abs=0.01)
 
 
 def test_learning_gives_the_same_each_time():

@@ -85,8 +85,8 @@ def test_one_command_goes_from_the_files_to_the_pages_and_goes_on_after_a_stop(t
             assert (out / f"{rule}-{setup}" / "reproduction.md").exists()
             assert len(pd.read_csv(out / f"{rule}-{setup}" / "tables" / "claims.csv")) == 39
     ages = Evidence.from_store(out / "paper-authors-code.sqlite").columns
-    assert "anchor_age" in ages["features"][0]
-    assert ages["person"] == "subject_id"
+    assert "anchor_age" in ages.numbers
+    assert ages.person == "subject_id"
     page = (out / "reproduction.md").read_text()
     assert "in visits (MIMIC 2.x, rule: clean), admitted, authors-code |" in page
     assert "--setup printed --split patient" in page  # in the command that repeats it

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from shlex import quote
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,6 +16,9 @@ from propcal.cli.screen import check_file, progress, say, warnings_as_lines
 from propcal.errors import InputError, refused
 from propcal.files.transaction import outputs
 from propcal.option_records import DATA, OUTPUT, Reading, Roles, given
+
+if TYPE_CHECKING:
+    from propcal.data.source import NamedColumns
 
 # options that are arguments of `NamedColumns`
 COLUMNS = ("score", "outcome", "weight", "weight_kind", "cluster", "resolution", "positive", "drop_missing")
@@ -115,7 +118,6 @@ def read_people(
     """
     from propcal.data.csv_parquet_excel import is_atoms_file
     from propcal.data.file_source import FileSource, find_files, open_file
-    from propcal.data.source import NamedColumns
 
     groups, paths = groups_of(roles), find_files(files)
     for path in paths:
@@ -134,11 +136,18 @@ def read_people(
         people: Any = open_file(paths[0])
         lacking = "--score" if roles.score is None else "--outcome"
         raise refused("no column named", path=paths[0], columns=some_names(people.names), lacking=lacking)
-    options = given(roles, reading)
-    columns = NamedColumns(**{name: options[name] for name in COLUMNS if name in options}, groups=groups)
+    columns = named_columns(roles, reading, groups)
     with progress("Reading") as done:
         source = FileSource(paths, na=roles.na or [], memory_limit=reading.memory_limit, progress=done)
         return source.atoms(columns, site=roles.site, correction=correction)
+
+
+def named_columns(roles: Roles, reading: Reading, groups: propcal.Groups) -> NamedColumns:
+    """Which columns of files are read, and what they are taken for."""
+    from propcal.data.source import NamedColumns
+
+    options = given(roles, reading)
+    return NamedColumns(**{name: options[name] for name in COLUMNS if name in options}, groups=groups)
 
 
 def note_unused_labels(labels: Mapping[str, Mapping[str, str]], atoms: propcal.Atoms) -> None:

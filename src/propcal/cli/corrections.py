@@ -12,7 +12,7 @@ import typer
 
 import propcal
 from propcal import option_records as options
-from propcal.cli.atoms import COLUMNS, groups_of, note_unused_labels, read_people, some_names
+from propcal.cli.atoms import COLUMNS, groups_of, named_columns, note_unused_labels, read_people, some_names
 from propcal.cli.commands_from_records import CONFIG, FORCE, ROWS, Files, Only, Without, told, words
 from propcal.cli.screen import PAGE_SUPPRESS, check_file, draw, progress, say, warnings_as_lines, working
 from propcal.core import criterion
@@ -124,20 +124,16 @@ def _fit_rows(
 
     from propcal.data.file_source import FileSource
     from propcal.data.people_files import LENIENT, NUMBER
-    from propcal.data.rows import wanted_columns
 
     how = {name: rule[name] for name in ("intersections", "missing") if name in rule}
     groups = groups_of(roles, **how)
     model.set_params(groups=groups, intersections="all", missing="level")
-    named = [roles.score, roles.outcome, roles.weight, roles.cluster]
-    if None in named[:2]:
+    if roles.score is None or roles.outcome is None:
         raise InputError("--features needs rows of people, and atoms files have none", argument="features")
-    wanted = [name for name in named if name is not None]
-    kinds = dict.fromkeys([name for name in (roles.score, roles.weight) if name is not None], NUMBER)
-    kinds[str(roles.outcome)] = LENIENT
-    wanted = list(dict.fromkeys([*wanted, *(wanted_columns(groups) or ()), *model.features]))
+    named = named_columns(roles, reading, groups)
+    kinds = dict.fromkeys(named.roles, NUMBER) | {named.outcome: LENIENT}
     source = FileSource(files, na=roles.na or [], memory_limit=reading.memory_limit)
-    columns = source.columns(wanted, kinds)
+    columns = source.columns(list(dict.fromkeys([*named.wanted, *model.features])), kinds)
     typed = options.given(roles)
     more |= {name: typed[name] for name in COLUMNS if name in typed and name != "weight_kind"}
     model.fit(pa.table(columns), **more)

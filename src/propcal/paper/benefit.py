@@ -140,7 +140,7 @@ def benefit_tables(stores: Mapping[str, Evidence]) -> list[Table]:
     """What the stores of several outcomes say: the outcomes, how often methods help, changes, O/E ratios."""
     found = pd.concat([benefit(e).assign(outcome=name) for name, e in stores.items()], ignore_index=True)
     ratios = pd.concat([observed_to_expected(e).assign(outcome=name) for name, e in stores.items()])
-    known: dict[str, Any] = {"unit": next(iter(stores.values())).unit, "fewest": FEWEST}
+    known: dict[str, Any] = {"unit": next(iter(stores.values())).columns.unit, "fewest": FEWEST}
     rows = [(name, _rate(e), str(e.n_seeds), _auroc(e), e.setup.name) for name, e in stores.items()]
     headings = ["outcome", "observed rate in test sets", "shuffles", "AUROC of the models", "set-up"]
     outcomes = pd.DataFrame(rows, columns=headings)
@@ -233,7 +233,7 @@ def outcome_names(names: Sequence[str], stores: Sequence[Evidence]) -> list[str]
     """The names of the outcomes on the page: those given, one for each store, or their columns."""
     if names and len(names) != len(stores):
         raise refused("paper names", names=plural(len(names), "name"), stores=plural(len(stores), "store"))
-    found = list(names) or [evidence.outcome for evidence in stores]
+    found = list(names) or [evidence.columns.outcome for evidence in stores]
     for name in found:
         if (n := found.count(name)) > 1:
             raise refused("paper same name", n=n, name=name)
@@ -264,7 +264,7 @@ def benefit_figures(stores: Mapping[str, Evidence]) -> dict[str, Any]:
     first = next(iter(stores.values()))
     model = SHOWN_MODEL if SHOWN_MODEL in first.models else first.models[0]
     shuffles = plural(min(evidence.n_seeds for evidence in stores.values()), "shuffle")
-    known = {"shuffles": shuffles, "model": MODEL_NAMES.get(model, model).capitalize(), "unit": first.unit}
+    known = {"shuffles": shuffles, "model": MODEL_NAMES[model].capitalize(), "unit": first.columns.unit}
     drawn = dict(zip(PICTURES, (_draw_changes(stores), _draw_ratios(stores, model))))
     for name, figure in drawn.items():
         parts.note_below(figure, parts.words_of(name)["note"].format(**known, share=100 * SETTING["gamma"]))
@@ -281,7 +281,7 @@ def _draw_changes(stores: Mapping[str, Evidence]) -> Any:
         placed = frame.assign(value=frame["change"], place=[*row])
         panels[outcome] = {m: placed[placed["measure"] == m] for m in (LARGEST, AVERAGE, PREDICTION)}
     groupings = (groups.replace(" x ", " × ").replace("_", " ") for groups, _ in places)
-    words = [f"{short(MODEL_NAMES.get(m, m))}\n{short(groups)}" for groups, (_, m) in zip(groupings, places)]
+    words = [f"{short(MODEL_NAMES[m])}\n{short(groups)}" for groups, (_, m) in zip(groupings, places)]
     # MCBoost changes little at this alpha; its numbers are in the tables
     return _points(panels, (PMC_NAME, FINE, OURS_NAME), words, 0, "change, %\n← better   worse →")
 

@@ -87,6 +87,13 @@ class CohortColumns:
         about = {"outcome": self.outcome, "groupings": groupings, "features": features}
         return {**about, "person": self.person, "unit": self.unit}
 
+    @classmethod
+    def of(cls, about: Mapping[str, Any]) -> CohortColumns:
+        """The columns that a store describes; older stores of the admissions experiment may not say them."""
+        said = ADMISSIONS.about() | dict(about)
+        groupings, features = (tuple(map(tuple, said[name])) for name in ("groupings", "features"))
+        return cls(said["outcome"], groupings, *features, said["person"], unit=said["unit"])
+
 
 _TABLE_2: dict[str, Any] = {
     name: tuple(v) if isinstance(v, list) else v for name, v in DATA["table_2"].items()

@@ -218,7 +218,7 @@ def table(evidence: Evidence, name: str) -> Table:
     readings = "; ".join(f"by {key}: {meaning}" for key, meaning in s.READINGS.items())
     known = {
         "sure": evidence.how_sure() + (" They are in the CSV." if evidence.n_seeds > 1 else ""),
-        "unit": evidence.unit,
+        "unit": evidence.columns.unit,
         "sizes_share": 100 * s.SIZES_RULE["min_share"],
         "share": 100 * s.RULE["alpha"] * s.RULE["gamma"] / s.RULE["n_bins"],
         "readings": f"{readings[0].upper()}{readings[1:]}.",
@@ -280,10 +280,10 @@ def _rates(evidence: Evidence) -> Table | None:
     few, unknown = rows["people_per_test_set"] < FEWEST, IN_PAPER.unknown
     shown = pd.DataFrame({"grouping": rows["groups"], "group": rows["group_name"]})
     people = rows["people_per_test_set"].map("{:,.0f}".format).mask(few, f"fewer than {FEWEST}")
-    shown[f"{evidence.unit} in a test set"] = people
+    shown[f"{evidence.columns.unit} in a test set"] = people
     for heading, name in (("share", "share"), ("observed rate", "rate")):
         shown[heading] = (100 * rows[name]).map("{:.1f} %".format).mask(few, unknown)
-    return table_of("table_1_rates", found, shown, "table_1", outcome=evidence.outcome)
+    return table_of("table_1_rates", found, shown, "table_1", outcome=evidence.columns.outcome)
 
 
 def prevalence(visits: pd.DataFrame) -> pd.DataFrame:

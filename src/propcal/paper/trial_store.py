@@ -24,7 +24,7 @@ from propcal.auditing.names import MEASURE_NAMES
 from propcal.errors import FileFormatError, refused
 from propcal.numbers import noun, plural
 from propcal.paper import settings as s
-from propcal.paper.settings import BASE, MC, MODELS, OURS, OWN, PMC, Setup
+from propcal.paper.settings import BASE, MC, MODELS, OURS, OWN, PMC, CohortColumns, Setup
 
 HEADER = {"format": "propcal-admissions", "version": "2"}
 SCHEMA = (files("propcal.paper") / "trial_store.sql").read_text(encoding="utf-8")
@@ -255,9 +255,9 @@ class Evidence:
         return counts.groupby([*trial, "group_name"], dropna=False)[sums].sum().reset_index()
 
     @cached_property
-    def columns(self) -> Mapping[str, Any]:
-        """The columns of the cohort; stores of the admissions experiment may not say them."""
-        return s.ADMISSIONS.about() | dict(self.about.get("columns", {}))
+    def columns(self) -> CohortColumns:
+        """The columns of the cohort."""
+        return CohortColumns.of(self.about.get("columns", {}))
 
     @property
     def setup(self) -> Setup:
@@ -265,14 +265,9 @@ class Evidence:
         return s.setup_of(self.about.get("setup"))
 
     @property
-    def outcome(self) -> str:
-        """The column of the outcome."""
-        return str(self.columns["outcome"])
-
-    @property
     def of_admissions(self) -> bool:
         """Whether the rows are visits to the emergency department with the paper's outcome and groups."""
-        return self.outcome == s.ADMISSIONS.outcome
+        return self.columns.outcome == s.ADMISSIONS.outcome
 
     @property
     def of_cells(self) -> bool:
@@ -280,14 +275,9 @@ class Evidence:
         return bool(self.stored["min_share"].notna().any())
 
     @property
-    def unit(self) -> str:
-        """What a row is, in the plural."""
-        return str(self.columns["unit"])
-
-    @property
     def attributes(self) -> dict[str, tuple[str, ...]]:
         """The attributes of each grouping, by its name in the trials."""
-        return {" x ".join(names): tuple(names) for names in self.columns["groupings"]}
+        return {" x ".join(names): names for names in self.columns.groupings}
 
     @property
     def grouping_names(self) -> list[str]:
@@ -326,7 +316,7 @@ class Evidence:
     @property
     def name(self) -> str:
         """The run in a few words: the simulated visits, or the file and the outcome; and the set-up."""
-        of_file = f"{self.cohort.removeprefix('a file of ')}, {self.outcome}"
+        of_file = f"{self.cohort.removeprefix('a file of ')}, {self.columns.outcome}"
         what = f"{self.about.get('surrogate', 'weak')} visits" if self.generated else of_file
         return f"{what}, {self.setup.name}"
 

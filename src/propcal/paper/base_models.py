@@ -8,18 +8,16 @@ from contextlib import suppress
 from dataclasses import dataclass
 from inspect import signature
 from time import process_time
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from propcal.core.grid import FloatArray
 from propcal.errors import refused
 from propcal.extras import how_to_install
 from propcal.paper.settings import ADMISSIONS, DATA, MODELS, CohortColumns, Setup, setup_of
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 # Increased whenever the same data would give different features or models, so that trials are not mixed.
 FEATURES_VERSION, MODELS_VERSION = 1, 1
@@ -79,8 +77,6 @@ class Features:
 
     def _texts(self, rows: pd.DataFrame) -> pd.DataFrame:
         """The columns of levels and words as texts."""
-        import pandas as pd
-
         missing = dict.fromkeys(self.columns.categories, MISSING) | dict.fromkeys(self.columns.text, "")
         texts = {
             name: np.where(rows[name].isna(), instead, rows[name].astype(str))

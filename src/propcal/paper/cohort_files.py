@@ -7,18 +7,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from propcal.core.arguments import check_choice, check_number
 from propcal.datasets import N_VISITS, make_ed_visits
 from propcal.errors import refused
 from propcal.numbers import are, noun
 from propcal.paper.settings import ADMISSIONS, SURROGATES, CohortColumns
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 FEWEST = 100  # the fewest rows that can be run; the open demo of MIMIC has 215
 LARGEST = float(np.finfo(np.float32).max)  # the base models use single precision
@@ -229,9 +230,6 @@ def _read(path: Path, file: Any, asked: CohortColumns, positive: Any) -> pd.Data
 
 def _check_levels(name: str, column: Any) -> None:
     """Refuse columns of neither numbers nor text, of too many levels, or of infinite numbers."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
         raise refused("paper kind of feature", name=name)
     try:
@@ -283,8 +281,6 @@ def _opened(path: str | PathLike[str], na: Sequence[str] = ()) -> Any:
 
 def _numeric(kind: Any) -> bool:
     """Whether an Arrow type is one of numbers; truth values are 0 and 1."""
-    import pyarrow as pa
-
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind))
 
 
@@ -298,9 +294,6 @@ def _check_rows(rows: int, most: int, whose: str, unit: str) -> None:
 
 def _origin(path: Path) -> str:
     """The description in a Parquet file of `propcal paper cohort`; empty if it has none."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     try:
         said = (pq.read_schema(path).metadata or {}).get(COHORT_KEY.encode())
     except (pa.ArrowException, OSError):  # not Parquet, or damaged; reading it will raise the error

@@ -10,9 +10,10 @@ from functools import cached_property
 from itertools import product
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from propcal.core.arguments import check_choice, check_number
 from propcal.data.rows import checked_rows
@@ -24,9 +25,6 @@ from propcal.paper.cohort_files import FEW, Cohort, visits_of
 from propcal.paper.settings import GRIDS, MODELS, N_SEEDS, Setting, Setup, setup_of
 from propcal.paper.trial_store import Store
 from propcal.paper.trials import SPLIT, Plan, Row, Unit, run_unit, split_rows
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 # Whether all visits of a patient are in the same part: the column of the patient in a cohort from MIMIC.
 SPLITS = {"visit": None, "patient": "subject_id"}

@@ -7,18 +7,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from propcal.errors import refused
 from propcal.extras import how_to_install
 from propcal.files.transaction import whole_file
 from propcal.paper.settings import toml_file
 from propcal.render.figure import LETTER, SMALL, TEXT, literal, require_matplotlib, tidy
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 COLUMN, PAGE = 3.4, 7.0  # widths in inches: one column of a journal page, or the whole page
 DPI = 200

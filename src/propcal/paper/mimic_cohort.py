@@ -34,9 +34,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 
 from propcal.datasets import N_VISITS
@@ -44,9 +45,6 @@ from propcal.errors import FileFormatError, refused
 from propcal.numbers import noun, percent_of, plural
 from propcal.paper.cohort_files import COHORT_KEY
 from propcal.paper.settings import toml_file
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 DATA = toml_file("mimic_cohort.toml")
 TABLES: dict[str, Any] = DATA["tables"]
@@ -269,8 +267,6 @@ def _measured(what: str) -> str:
 
 def _made_missing(engine: Any, final: str) -> pd.DataFrame:
     """How many values of each measured column are missing, not numbers, or out of range."""
-    import pandas as pd
-
     counts = _row(engine, f"SELECT {_measured('lost')} FROM counted WHERE {final}")
     names = ["missing", "no_number", "out_of_range"]
     return pd.DataFrame(np.reshape(counts, (-1, 3)), [*RANGES], names).rename_axis("column")

@@ -10,6 +10,7 @@ from importlib.resources import files
 from itertools import product
 from typing import Any
 
+from propcal.core.arguments import check_choice, check_number
 from propcal.errors import refused
 
 
@@ -91,8 +92,9 @@ class CohortColumns:
     def of(cls, about: Mapping[str, Any]) -> CohortColumns:
         """The columns that a store describes; older stores of the admissions experiment may not say them."""
         said = ADMISSIONS.about() | dict(about)
-        groupings, features = (tuple(map(tuple, said[name])) for name in ("groupings", "features"))
-        return cls(said["outcome"], groupings, *features, said["person"], unit=said["unit"])
+        numbers, categories, text = map(tuple, said["features"])
+        groupings, person, unit = tuple(map(tuple, said["groupings"])), said["person"], said["unit"]
+        return cls(said["outcome"], groupings, numbers, categories, text, person, unit=unit)
 
 
 _TABLE_2: dict[str, Any] = {
@@ -139,8 +141,6 @@ GRIDS = ("table-3", "cells")
 
 def grid(groupings: Sequence[tuple[str, ...]] = GROUPINGS, name: str = GRIDS[0]) -> list[Setting]:
     """Every setting for a base model and a seed: those of Table 3, or alpha by the smallest cell."""
-    from propcal.core.arguments import check_choice
-
     check_choice("grid", name, GRIDS)
     chosen: list[tuple[Any, ...]]
     if name == "cells":
@@ -210,8 +210,6 @@ class Setup:
     age: str = "age"
 
     def __post_init__(self) -> None:
-        from propcal.core.arguments import check_choice, check_number
-
         object.__setattr__(self, "readings", tuple(self.readings))
         check_number("kept_apart", self.kept_apart, at_least=0, at_most=0.9)
         check_number("eta", self.eta, above=0, at_most=2)

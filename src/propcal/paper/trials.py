@@ -11,9 +11,10 @@ from functools import cache
 from multiprocessing import current_process
 from threading import Thread
 from time import process_time, sleep
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from propcal.core.bins import uniform
 from propcal.core.categories import dc_of, mc_of, pmc_of
@@ -27,9 +28,6 @@ from propcal.paper import settings as s
 from propcal.paper.authors_code import fit_frozen, neighbours_dc, single_and_full
 from propcal.paper.base_models import Features, Trained, train
 from propcal.paper.settings import BASE, MC, N_BINS, OURS, PMC, RULE, CohortColumns, Setting, Setup
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 Row = dict[str, Any]
 Groups = tuple[str, ...]
@@ -91,8 +89,6 @@ def split(n: int, seed: int, *, kept_apart: float = 0.0, person: Any = None, out
         With it, all parts have the same share of outcomes.
     """
     if person is not None:
-        import pandas as pd
-
         code, people = pd.factorize(np.asarray(person))
         alone = np.flatnonzero(code < 0)
         code[alone] = len(people) + np.arange(len(alone))

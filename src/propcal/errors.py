@@ -30,6 +30,15 @@ def plain(text: Any, most: int | None = None) -> str:
     return told if most is None or len(told) <= most else told[: most - 3] + "..."
 
 
+def is_unicode(text: str) -> bool:
+    """Whether a text can be written to a file: it has no half of a surrogate pair."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def shown(value: Any, most: int = 80) -> str:
     """A value as error messages show it, shortened if it is long.
 

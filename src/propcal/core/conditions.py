@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from propcal.errors import InputError, PropcalError, plain, refused
+from propcal.errors import InputError, PropcalError, is_unicode, plain, refused
 
 _NUMBER = r"-?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 _TOKEN = re.compile(
@@ -107,10 +107,8 @@ def parse(text: str) -> Condition:
     """
     if not isinstance(text, str):
         raise refused("no condition", kind=type(text).__name__)
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise refused("condition not unicode") from None
+    if not is_unicode(text):
+        raise refused("condition not unicode")
     return _Parser(text).read()
 
 
@@ -311,10 +309,8 @@ Recipe = Ranges | Where
 
 def refuse_no_unicode(name: str) -> None:
     """Refuse a name with half of a surrogate pair, which cannot be written to a file."""
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        raise InputError(f"the name {name!r} contains invalid Unicode", next_step="Rename it") from None
+    if not is_unicode(name):
+        raise InputError(f"the name {name!r} contains invalid Unicode", next_step="Rename it")
 
 
 def recipe_from_json(content: Any) -> Recipe:

@@ -17,7 +17,7 @@ import numpy as np
 
 from propcal.core.grid import FloatArray
 from propcal.data.levels import DATES, LIMIT, level_key
-from propcal.errors import Argument, InputError, PropcalError, refused
+from propcal.errors import Argument, InputError, PropcalError, is_unicode, refused
 from propcal.extras import Later
 from propcal.numbers import noun
 
@@ -233,7 +233,7 @@ def _one_kind(values: Any) -> bool:
 
 def _mixed(values: Any, name: str = FEATURES) -> Any:
     """Objects of several types, with every kind of missing value as None."""
-    if not _is_unicode(value for value in values if isinstance(value, str)):
+    if not is_unicode("".join(value for value in values if isinstance(value, str))):
         raise refused("no unicode", name=name)
     cleaned = np.empty(len(values), dtype=object)
     held = (bytes(value) if isinstance(value, BUFFERS) else value for value in values)
@@ -359,7 +359,7 @@ def plain_column(values: Any) -> Any:
         values = values.astype(object)
     kinds = {*map(type, values)} if values.dtype.kind == "O" else {object}
     texts = values if kinds == {str} else [value for value in values if isinstance(value, str)]
-    if not kinds <= PLAIN or not _is_unicode(texts):
+    if not kinds <= PLAIN or not is_unicode("".join(texts)):
         return None
     if kinds & {float, np.float64}:
         cleaned = [None if value != value else value for value in values]
@@ -375,12 +375,3 @@ def plain_floats(values: Any) -> FloatArray | None:
     if int in kinds and any(type(value) is int and abs(value) > LARGEST for value in values):
         return None
     return np.array([nan if value is None else value for value in values], dtype=np.float64)
-
-
-def _is_unicode(texts: Any) -> bool:
-    """Whether no text has half of a surrogate pair."""
-    try:
-        "".join(texts).encode()
-    except UnicodeEncodeError:
-        return False
-    return True

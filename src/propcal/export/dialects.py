@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from propcal.errors import InputError, doubled, named, quoted
+from propcal.errors import InputError, doubled, is_unicode, named, quoted
 
 TWO_32 = 1 << 32
 
@@ -125,10 +125,8 @@ def checked(text: str, what: str) -> str:
         raise InputError(
             f"SQL: {what} contains a NUL character, which databases do not accept: {text[:40]!r}"
         )
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise InputError(f"SQL: {what} contains invalid Unicode: {text[:40]!r}") from None
+    if not is_unicode(text):
+        raise InputError(f"SQL: {what} contains invalid Unicode: {text[:40]!r}")
     return text
 
 

@@ -25,7 +25,7 @@ from propcal.core.patterns import Level
 from propcal.data.frames import LARGEST
 from propcal.data.levels import level_key, wanted_keys
 from propcal.data.rows import rows_to_score
-from propcal.errors import InputError, Message, refused
+from propcal.errors import InputError, Message, is_unicode, refused
 from propcal.scoring.places import Finder, attribute_finders, feature_finder
 
 if TYPE_CHECKING:
@@ -207,16 +207,8 @@ def _alike_everywhere(value: Any) -> bool:
     """Whether a plain value is the same in every type of column: no huge whole number, no broken text."""
     kind = type(value)
     if kind is str or kind is np.str_:
-        return value.isascii() or _is_unicode(value)
+        return value.isascii() or is_unicode(value)
     return kind is not int or -LARGEST <= value <= LARGEST
-
-
-def _is_unicode(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _place_of(finder: Finder) -> Place:

@@ -29,7 +29,7 @@ def baseline(score, y, frame) -> tuple:
 
 
 def losses(score, y, frame) -> tuple[float, float, float]:
-    table = CategoryRule().table(checked_rows(score, y, frame))
+    table = CategoryRule().table(checked_rows(score, y, frame).atoms())
     return mc_of(table), pmc_of(table, 0.1), dc_of(table, 0.1)
 
 

@@ -13,7 +13,7 @@ LOSS = {"mc": mc_loss, "pmc": pmc_loss}
 
 def meets_definition(y, score, features, alpha, kind, gamma=0.05, rho=0.1):
     """Whether each category with at least alpha * lambda of its group is within alpha, row by row."""
-    table = CategoryRule(gamma=gamma).table(checked_rows(score, y, features)).to_frame(rho=rho)
+    table = CategoryRule(gamma=gamma).table(checked_rows(score, y, features).atoms()).to_frame(rho=rho)
     table = table.assign(of_group=table["people"] / table.groupby("group")["people"].transform("sum"))
     counted = table[table["of_group"] >= alpha * 0.1]
     gap = counted["gap" if kind == "mc" else "proportional_gap"].abs()

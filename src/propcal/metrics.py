@@ -14,15 +14,13 @@ from propcal.core.arguments import Intersections, Missing, Table, Values, check_
 from propcal.core.atoms import Atoms
 from propcal.core.bins import Binning, Bins, category_min_share, make_bins
 from propcal.core.criterion import CRITERIA
-from propcal.core.grid import IntArray
 from propcal.core.groups import Groups, definition
 from propcal.data.by_name import takes_frame
 from propcal.data.frames import columns_of_x
-from propcal.data.rows import Rows, checked_rows
+from propcal.data.rows import rows_to_atoms
 from propcal.option_records import LossOptions, LossRule, check_limits, spelled_out
 
 __all__ = ["dc_loss", "loss_scorer", "mc_loss", "pmc_loss", "smallest_alpha"]
-_NONE: IntArray = np.empty(0, dtype=np.int64)  # passed as scores if the bins do not depend on them
 
 
 @dataclass(frozen=True)
@@ -40,34 +38,21 @@ class CategoryRule(LossRule):
         """The smallest share of people that a cell may have."""
         return category_min_share(self.alpha, self.gamma, bins) if self.min_share is None else self.min_share
 
-    def table(self, people: Atoms | Rows, *, or_everybody: bool = False) -> cells.Categories:
+    def table(self, atoms: Atoms, *, or_everybody: bool = False) -> cells.Categories:
         """Every cell, with groups and bins determined from these people."""
-        plain = isinstance(people, Rows) and people.plain and self.binning != "quantile"
-        atoms = people.atoms() if isinstance(people, Rows) and not plain else people
-        scores, weights = (_NONE, _NONE) if isinstance(atoms, Rows) else (atoms.score, atoms.weight)
-        bins = make_bins(self.binning, self.n_bins, rho=self.rho, score=scores, weight=weights)
-        min_share = self.share_of(bins)
-        buckets = atoms.buckets(bins) if isinstance(atoms, Rows) else cells.Buckets.of_atoms(atoms, bins)
-        n_people, weight = buckets.people.sum(axis=1), buckets.weight.sum(axis=1)
-        collection = self.words().collect(
-            atoms.patterns, n_people, weight, gamma=self.gamma, or_everybody=or_everybody
-        )
-        return cells.categories(
-            buckets, atoms.patterns, collection, bins, min_share=min_share, min_people=self.min_people
-        )
+        bins = make_bins(self.binning, self.n_bins, rho=self.rho, score=atoms.score, weight=atoms.weight)
+        collection = self.words().collect(atoms, gamma=self.gamma, or_everybody=or_everybody)
+        share, people = self.share_of(bins), self.min_people
+        return cells.categories(atoms, collection, bins, min_share=share, min_people=people)
 
 
 def _table(
     rule: CategoryRule, y: Values, score: Values, features: Table, weight: Values | None
 ) -> cells.Categories:
     words = definition(rule.groups, "all", "level")  # reading the rows only needs this
-    rows = checked_rows(score, y, features, weight, groups=words)
-    if rows.patterns.attributes:
-        sums = (rows.weight, rows.outcome if rows.weight is None else rows.weight * rows.outcome, None)
-        cells.check_outcome_patterns(
-            rows.patterns, *(np.bincount(rows.code, column, len(rows.patterns)) for column in sums)
-        )
-    return rule.table(rows)
+    atoms = rows_to_atoms(score, y, features, weight, groups=words, drop_missing=None)
+    cells.check_outcome_groups(atoms)
+    return rule.table(atoms)
 
 
 class Loss(Protocol):

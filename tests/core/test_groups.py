@@ -15,8 +15,7 @@ from propcal.errors import InputError
 
 def collect(frame, gamma=0.01, **kw):
     atoms = rows_to_atoms(np.full(len(frame), 0.5), np.arange(len(frame)) % 2, frame)
-    weight = atoms.pattern_sums(atoms.weight)
-    return Groups(**kw).collect(atoms.patterns, atoms.pattern_sums(atoms.people), weight, gamma=gamma)
+    return Groups(**kw).collect(atoms, gamma=gamma)
 
 
 def names(collection):

@@ -6,7 +6,7 @@ import pytest
 
 from propcal import Atoms, Groups, audit
 from propcal.core.bins import uniform
-from propcal.core.categories import Buckets, categories, largest_log_ratio
+from propcal.core.categories import categories, largest_log_ratio
 from propcal.core.criterion import multicalibration, proportional
 from propcal.core.loss_bounds import loss_bounds
 
@@ -23,14 +23,7 @@ def people(seed, n):
 def table_of(atoms, n_bins):
     bins = uniform(n_bins)
     collection = atoms.collection(Groups(), gamma=0.05)
-    return categories(
-        Buckets.of_atoms(atoms, bins),
-        atoms.patterns,
-        collection,
-        bins,
-        min_share=MIN_SHARE,
-        min_people=MIN_PEOPLE,
-    )
+    return categories(atoms, collection, bins, min_share=MIN_SHARE, min_people=MIN_PEOPLE)
 
 
 def losses(table):

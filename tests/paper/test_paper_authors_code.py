@@ -99,7 +99,7 @@ def test_dc_compares_each_full_intersection_with_the_next():
     """Rates 0.1, 0.2 and 0.4 in one bin: all pairs give ln 4, neighbours ln 2."""
     outcome = np.concatenate([np.arange(100) < 100 * rate for rate in (0.1, 0.2, 0.4)]).astype(int)
     rows = checked_rows(np.full(300, 0.25), outcome, pd.DataFrame({"site": np.repeat(["a", "b", "c"], 100)}))
-    table = CategoryRule(alpha=0.1, gamma=0.05).table(rows)
+    table = CategoryRule(alpha=0.1, gamma=0.05).table(rows.atoms())
     assert neighbours_dc(table, 0.01, depth=1) == pytest.approx(math.log(2))
     assert neighbours_dc(table, 0.3, depth=1) == pytest.approx(math.log(0.4 / 0.3))
     assert math.isnan(neighbours_dc(table, 0.1, depth=2))  # there is no intersection of two
@@ -125,7 +125,7 @@ def test_groups_are_single_attributes_and_the_intersection_of_all(tmp_path):
     people = pd.DataFrame(list(product("ab", "fm", "xy")) * 50, columns=["site", "sex", "payer"])
     rows = checked_rows(np.full(400, 0.5), np.arange(400) % 2, people)
     chosen = single_and_full(["site", "sex", "payer"])
-    groups = CategoryRule(alpha=0.1, gamma=0.05, intersections=chosen).table(rows).collection.groups
+    groups = CategoryRule(alpha=0.1, gamma=0.05, intersections=chosen).table(rows.atoms()).collection.groups
     assert Counter(len(group.conditions) for group in groups) == {1: 6, 3: 8}
 
 

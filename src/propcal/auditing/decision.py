@@ -22,7 +22,7 @@ from propcal.auditing.rate_intervals import normal_quantile
 from propcal.auditing.sample import FEWEST_CLUSTERS, Sample
 from propcal.core.atoms import Atoms
 from propcal.core.bins import category_min_share
-from propcal.core.categories import Buckets, Categories, categories
+from propcal.core.categories import Categories, categories
 from propcal.core.draws import Draws, symmetric_root
 from propcal.core.fit.evidence import FoundErrors, repeat_effect, with_effect
 from propcal.core.grid import BoolArray, FloatArray
@@ -144,8 +144,8 @@ def decide(
 def errors_found_in(data: FittingData, settings: Settings) -> FoundErrors:
     """What an audit with the settings of a fit would find in the data of the fit."""
     atoms, bins = data.atoms, data.bins
-    buckets, share = Buckets.of_atoms(atoms, bins), category_min_share(settings.alpha, settings.gamma, bins)
-    table = categories(buckets, atoms.patterns, data.collection, bins, min_share=share)
+    share = category_min_share(settings.alpha, settings.gamma, bins)
+    table = categories(atoms, data.collection, bins, min_share=share)
     sizes = audited_groups(atoms, settings.definition())
     everybody, judged = Sample.of(data.rows), JudgedGroups.of(atoms)
     people, effects = chance.different_people(data.rows, table), chance.design_effect(data.rows, bins)

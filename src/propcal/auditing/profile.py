@@ -89,8 +89,7 @@ def audited_groups(atoms: Atoms, words: Groups, *, n_memberships: int | None = N
     """Everybody, and every group there is; groups that a missing value rules out say so."""
     words.refuse_too_many(atoms.patterns, n_memberships)
     everybody = GroupSize(EVERYBODY, atoms.n_people, 1.0)
-    people: Any = atoms.pattern_sums(atoms.people)
-    found = words.sizes(atoms.patterns, people, atoms.pattern_sums(atoms.weight), gamma=0.0)
+    found = words.sizes(atoms, gamma=0.0)
     return [everybody, *(size for size in found if size.group != EVERYBODY)]
 
 

@@ -340,9 +340,7 @@ class Atoms:
 
     def collection(self, groups: Groups, *, gamma: float) -> Collection:
         """The collection C of these people."""
-        people: Any = self.pattern_sums(self.people)
-        weight = people if self.weight is self.people else self.pattern_sums(self.weight)
-        return groups.collect(self.patterns, people, weight, gamma=gamma)
+        return groups.collect(self, gamma=gamma)
 
     def outcome_units(self) -> SumArray:
         """`positives` in units of the grid, to be compared with sums of scores."""

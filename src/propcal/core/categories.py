@@ -11,9 +11,9 @@ import numpy as np
 from propcal.core.atoms import Atoms
 from propcal.core.bins import Bins
 from propcal.core.criterion import Criterion, multicalibration, proportional
-from propcal.core.grid import UNIT, BoolArray, FloatArray, IntArray, SumArray, ratio, run_sums, to_grid
+from propcal.core.grid import UNIT, BoolArray, FloatArray, IntArray, SumArray, ratio, run_sums
 from propcal.core.groups import Collection, membership
-from propcal.core.patterns import BESIDE, CLUSTER, KEY, Patterns
+from propcal.core.patterns import BESIDE, CLUSTER, KEY
 from propcal.errors import refused
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 BY_CHANCE = 1e-6  # if chance separates the outcomes this often, it is taken for a coincidence
 NEARLY = 0.1  # warn if guessing the outcome by level leaves less than this share of the errors
 COLUMNS = ("people", "positives", "outcome_rate", "mean_score", "gap")  # of the table of cells
-PORTION = 1 << 20  # rows per portion: scores of at most 2**32 units then add up to no more than 2**53
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,62 +80,19 @@ def bucket_sums(atoms: Atoms, bins: Bins, values: SumArray) -> SumArray:
     return run_sums(values, np.append(cuts[:, :-1], len(values))).reshape(len(cuts), -1)
 
 
-@dataclass(frozen=True, eq=False)
-class Buckets:
-    """People, weight, outcomes and scores (the last two in units of the grid) of every (pattern, bin)."""
-
-    people: Any
-    weight: Any
-    outcome: Any
-    score: Any
-
-    @classmethod
-    def of_atoms(cls, atoms: Atoms, bins: Bins) -> Buckets:
-        """Add up atoms."""
-        columns = (atoms.people, atoms.weight, atoms.outcome_units(), atoms.weight * atoms.score)
-        return cls(*(bucket_sums(atoms, bins, column) for column in columns))
-
-    @classmethod
-    def of_rows(cls, n_patterns: int, code: Any, score: FloatArray, outcome: Any, bins: Bins) -> Buckets:
-        """Add up rows of weight 1 with 0/1 outcomes. This gives the same sums without sorting.
-
-        Portions are small enough that the sums of scores are exact in floating point.
-        """
-        shape, size = (n_patterns, len(bins)), n_patterns * len(bins)
-        people, positives, total = (np.zeros(size, dtype=np.int64) for _ in range(3))
-        for begin in range(0, len(score), PORTION):
-            rows = slice(begin, begin + PORTION)
-            units = to_grid(score[rows])
-            key = code[rows] * np.int64(len(bins))
-            key += bins.index(units)
-            total += np.bincount(key, weights=units, minlength=size).astype(np.int64)
-            key *= 2
-            key += outcome[rows]
-            either = np.bincount(key, minlength=2 * size).reshape(-1, 2)
-            people += either.sum(axis=1)
-            positives += either[:, 1]
-        counted = people.reshape(shape)
-        return cls(counted, counted, positives.reshape(shape) * np.int64(UNIT), total.reshape(shape))
-
-
 def categories(
-    buckets: Buckets,
-    patterns: Patterns,
-    collection: Collection,
-    bins: Bins,
-    *,
-    min_share: float,
-    min_people: int = 1,
+    atoms: Atoms, collection: Collection, bins: Bins, *, min_share: float, min_people: int = 1
 ) -> Categories:
     """Tabulate every (group, bin) of a collection.
 
     A category is eligible if its share of the weight is at least `min_share` and it has at least
     `min_people` people.
     """
-    inside = membership(collection.groups, patterns).astype(np.int64)
-    columns = (buckets.people, buckets.weight, buckets.outcome, buckets.score)
-    people, weight, outcome, score = (inside @ column for column in columns)
-    share = weight / buckets.weight.sum()
+    inside = membership(collection.groups, atoms.patterns).astype(np.int64)
+    columns = (atoms.people, atoms.weight, atoms.outcome_units(), atoms.weight * atoms.score)
+    sums: list[Any] = [inside @ bucket_sums(atoms, bins, column) for column in columns]
+    people, weight, outcome, score = sums
+    share = weight / atoms.weight.sum()
     return Categories(
         collection,
         bins,
@@ -230,19 +186,20 @@ def check_outcome_groups(atoms: Atoms) -> None:
     Its groups have outcome rates of 0 and 1: a correction for them would need to know the outcome before
     scoring, and an audit of them says nothing about the score.
     """
-    weight, positives = atoms.pattern_sums(atoms.weight), atoms.pattern_sums(atoms.positives)
-    people = weight if atoms.people is atoms.weight else atoms.pattern_sums(atoms.people)
-    check_outcome_patterns(atoms.patterns, weight, positives, people)
-
-
-def check_outcome_patterns(patterns: Patterns, weight: Any, positives: Any, people: Any) -> None:
-    """The same, from the sums of each pattern."""
-    for a, name in enumerate(patterns.attributes):
+    sums = [atoms.pattern_sums(column) for column in (atoms.weight, atoms.positives, atoms.people)]
+    for a, name in enumerate(atoms.patterns.attributes):
         if name == CLUSTER or name.startswith((BESIDE, KEY)):
             continue
-        level = patterns.table[:, a]
-        sums = [np.bincount(level, column).astype(np.float64) for column in (weight, positives, people)]
-        _check_attribute(name, *sums)
+        level = atoms.patterns.table[:, a]
+        weight, positives, people = (np.bincount(level, column).astype(np.float64) for column in sums)
+        if not tells_outcome(weight, positives, people):
+            continue
+        # how often would guessing each level's more common outcome be wrong?
+        total, wrong = weight.sum(), np.minimum(positives, weight - positives).sum()
+        if wrong <= 1e-9 * total:
+            raise refused("group is outcome", name=name, levels=len(people), people=int(people.sum()))
+        message = refused("group nearly outcome", name=name, share=1 - wrong / total).message
+        warnings.warn(message, UserWarning, stacklevel=3)
 
 
 def tells_outcome(weight: FloatArray, positives: FloatArray, people: FloatArray) -> bool:
@@ -254,17 +211,6 @@ def tells_outcome(weight: FloatArray, positives: FloatArray, people: FloatArray)
     # the probability that each level has only one outcome if the attribute is unrelated to the outcome
     people, rate = people[people > 0], events / total
     return float(np.prod(rate**people + (1 - rate) ** people)) <= BY_CHANCE
-
-
-def _check_attribute(name: str, weight: FloatArray, positives: FloatArray, people: FloatArray) -> None:
-    """Check one attribute: how often would guessing each level's more common outcome be wrong?"""
-    if not tells_outcome(weight, positives, people):
-        return
-    total, wrong = weight.sum(), np.minimum(positives, weight - positives).sum()
-    if wrong <= 1e-9 * total:
-        raise refused("group is outcome", name=name, levels=len(people), people=int(people.sum()))
-    message = refused("group nearly outcome", name=name, share=1 - wrong / total).message
-    warnings.warn(message, UserWarning, stacklevel=4)
 
 
 def outcome_alike(atoms: Atoms) -> str:

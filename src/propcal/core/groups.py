@@ -18,12 +18,14 @@ import numpy as np
 
 from propcal.core.arguments import Intersections, Missing, Table, Values, check_choice, check_number
 from propcal.core.conditions import Recipe, Where, make_ranges, parse
-from propcal.core.grid import BoolArray, IntArray, SumArray
+from propcal.core.grid import BoolArray, SumArray
 from propcal.core.patterns import BESIDE, CLUSTER, KEY, Level, Patterns, combinations_present
 from propcal.errors import Argument, InputError, plain, refused
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from propcal.core.atoms import Atoms
 
 MISSING = "missing value"
 MOST_MEMBERSHIPS = 1 << 28  # groups times patterns, one byte each
@@ -360,30 +362,15 @@ class Groups:
                 if all(limits[column] >= size for column in columns):
                     yield columns
 
-    def collect(
-        self,
-        patterns: Patterns,
-        people: IntArray,
-        weight: SumArray,
-        *,
-        gamma: float,
-        or_everybody: bool = False,
-    ) -> Collection:
+    def collect(self, atoms: Atoms, *, gamma: float, or_everybody: bool = False) -> Collection:
         """Build the collection C: the named groups, and those whose share of the weight is at least `gamma`.
 
-        Parameters
-        ----------
-        patterns : Patterns
-        people, weight : arrays of shape (n_patterns,)
-        gamma : float
-            The smallest share of people that a group may have, unless it was named.
-        or_everybody : bool, default=False
-            If no group is that large, use a single group of everybody; otherwise raise an error.
+        If no group is that large, it is a single group of everybody with `or_everybody`, or else an error.
         """
-        sizes = self.sizes(patterns, people, weight, gamma=gamma)
+        sizes = self.sizes(atoms, gamma=gamma)
         kept = tuple(size for size in sizes if not size.left_out)
         if not kept and or_everybody:
-            kept = (GroupSize(Group(()), int(people.sum()), 1.0),)
+            kept = (GroupSize(EVERYBODY, atoms.n_people, 1.0),)
         if not kept:
             if all(size.left_out == MISSING for size in sizes):
                 raise refused("all missing")
@@ -392,13 +379,14 @@ class Groups:
             raise refused("no large group", n=len(sizes), **known)
         return Collection(kept, tuple(size for size in sizes if size.left_out))
 
-    def sizes(
-        self, patterns: Patterns, people: IntArray, weight: SumArray, *, gamma: float
-    ) -> list[GroupSize]:
+    def sizes(self, atoms: Atoms, *, gamma: float) -> list[GroupSize]:
         """Every group in the order of C, kept or not."""
-        self.refuse_missing(patterns, people)
+        patterns, people = atoms.patterns, atoms.pattern_sums(atoms.people)
+        weight = people if atoms.weight is atoms.people else atoms.pattern_sums(atoms.weight)
+        if self.missing == "error":
+            _refuse_missing(patterns, people)
         if not patterns.attributes:
-            return [GroupSize(Group(()), int(people.sum()), 1.0)]
+            return [GroupSize(EVERYBODY, atoms.n_people, 1.0)]
         found = [
             size
             for columns in self.combinations(patterns.attributes)
@@ -471,18 +459,8 @@ class Groups:
         table: pd.DataFrame = preview(self, frame, outcome, gamma=gamma, sample_weight=sample_weight)
         return table
 
-    def refuse_missing(self, patterns: Patterns, people: IntArray) -> None:
-        """Refuse missing values if `missing` is "error"; the message counts them."""
-        if self.missing != "error":
-            return
-        for column, (attribute, levels) in enumerate(zip(patterns.attributes, patterns.levels)):
-            if None in levels:
-                count = int(people[patterns.table[:, column] == levels.index(None)].sum())
-                who = "1 person" if count == 1 else f"{count:,} people"
-                raise refused("level missing", name=attribute, who=who)
-
     def _sizes(
-        self, patterns: Patterns, columns: tuple[int, ...], people: IntArray, weight: SumArray, gamma: float
+        self, patterns: Patterns, columns: tuple[int, ...], people: SumArray, weight: SumArray, gamma: float
     ) -> Iterator[GroupSize]:
         """Every combination of levels of some attributes, sorted, with its size."""
         codes = [patterns.table[:, column] for column in columns]
@@ -502,6 +480,15 @@ class Groups:
             elif share < gamma and not len(named) == len(conditions) == 1:
                 reason = f"share below gamma={gamma:g}"
             yield GroupSize(Group(conditions), int(count), float(share), reason)
+
+
+def _refuse_missing(patterns: Patterns, people: Any) -> None:
+    """Refuse missing values; the message counts them."""
+    for column, (attribute, levels) in enumerate(zip(patterns.attributes, patterns.levels)):
+        if None in levels:
+            count = int(people[patterns.table[:, column] == levels.index(None)].sum())
+            who = "1 person" if count == 1 else f"{count:,} people"
+            raise refused("level missing", name=attribute, who=who)
 
 
 def _refuse_reserved(name: str) -> None:

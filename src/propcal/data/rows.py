@@ -13,8 +13,6 @@ import numpy as np
 
 from propcal.core.arguments import check_choice, check_number
 from propcal.core.atoms import NOBODY, Atoms, LeftOut
-from propcal.core.bins import Bins
-from propcal.core.categories import Buckets
 from propcal.core.conditions import Recipe, Where
 from propcal.core.correction.definition import Definition, ScoringRows, count_unlisted, warn_of_unlisted
 from propcal.core.correction.points_table import FeaturePoints, PointsTable
@@ -56,11 +54,6 @@ class Rows:
     left_out: LeftOut = NOBODY
     left_out_weight: LeftOut = NOBODY
 
-    @property
-    def plain(self) -> bool:
-        """Whether outcomes are 0 or 1 and nobody is weighted."""
-        return self.weight is None and self.outcome.dtype.kind == "i"
-
     def atoms(self, *, resolution_bits: int = 32, weight_kind: str = "auto") -> Atoms:
         """Reduce them to atoms."""
         rows = (self.patterns, self.code, self.score, self.outcome, self.weight)
@@ -69,10 +62,6 @@ class Rows:
             return atoms
         counted = self.weight is not None and atoms.frequencies
         return replace(atoms, left_out=self.left_out_weight if counted else self.left_out)
-
-    def buckets(self, bins: Bins) -> Buckets:
-        """Reduce plain rows straight to (pattern, bin), for those who need no more than that."""
-        return Buckets.of_rows(len(self.patterns), self.code, self.score, self.outcome, bins)
 
 
 def rows_to_atoms(
@@ -282,9 +271,8 @@ def preview(groups: Groups, frame: Any, outcome: Any, *, gamma: float, sample_we
     how: dict[str, Any] = {"groups": groups, "names": _PREVIEW, "drop_missing": None}
     atoms = rows_to_atoms(np.zeros(n), known, columns, sample_weight, **how)
     groups.refuse_too_many(atoms.patterns)
-    people: Any = atoms.pattern_sums(atoms.people)
     weight, positives = atoms.pattern_sums(atoms.weight), atoms.pattern_sums(atoms.positives)
-    sizes = groups.sizes(atoms.patterns, people, weight, gamma=gamma)
+    sizes = groups.sizes(atoms, gamma=gamma)
     rates: Any = np.nan
     if y is not None:
         inside = membership([size.group for size in sizes], atoms.patterns)

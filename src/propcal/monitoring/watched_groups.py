@@ -17,7 +17,7 @@ from propcal.core.bins import Bins
 from propcal.core.categories import bucket_sums
 from propcal.core.grid import UNIT, BoolArray, FloatArray, IntArray, from_grid, ratio, to_grid
 from propcal.core.groups import MISSING, Group, Groups, membership
-from propcal.core.patterns import PERIOD, Patterns
+from propcal.core.patterns import PERIOD
 from propcal.core.reduction import without_keys
 
 FOUNDERS = 0.9  # the share of groups that are there from the start; groups that come later share the rest
@@ -41,8 +41,7 @@ def watch(atoms: Atoms, words: Groups, gamma: float, known: Sequence[WatchedGrou
 
     Sizes alone decide, never outcomes, so that the choice cannot favour an alarm.
     """
-    patterns, people, weight = _sizes(atoms)
-    collection = words.collect(patterns, people, weight, gamma=gamma, or_everybody=True)
+    collection = words.collect(without_keys(atoms), gamma=gamma, or_everybody=True)
     seen, later = {one.group for one in known}, max([one.later for one in known], default=-1)
     found = [Group(()), *(group for group in collection.groups if group.conditions)]
     new = [group for group in found if group not in seen]
@@ -51,14 +50,8 @@ def watch(atoms: Atoms, words: Groups, gamma: float, known: Sequence[WatchedGrou
 
 def not_watched(atoms: Atoms, words: Groups, gamma: float, known: Sequence[WatchedGroup]) -> list[Group]:
     """The groups that are not watched, because they have too small a share of all people."""
-    sizes, seen = words.sizes(*_sizes(atoms), gamma=gamma), {one.group for one in known}
+    sizes, seen = words.sizes(without_keys(atoms), gamma=gamma), {one.group for one in known}
     return [size.group for size in sizes if size.left_out not in ("", MISSING) and size.group not in seen]
-
-
-def _sizes(atoms: Atoms) -> tuple[Patterns, Any, Any]:
-    """Patterns without periods, and the people and weights of each."""
-    bare = without_keys(atoms)
-    return bare.patterns, bare.pattern_sums(bare.people), bare.pattern_sums(bare.weight)
 
 
 def stakes_of(watched: Sequence[WatchedGroup]) -> FloatArray:

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from propcal.core.bins import uniform
-from propcal.core.categories import dc_of, mc_of, pmc_of
+from propcal.core.categories import bucket_sums, dc_of, mc_of, pmc_of
 from propcal.core.correction.maps import TooLargeError
 from propcal.core.grid import UNIT, IntArray
 from propcal.core.groups import membership, pattern_name
@@ -219,7 +219,7 @@ class Bench:
         return columns, test_rows
 
     def _losses(self, rows: Rows, rule: dict[str, Any], prefix: str = "") -> dict[str, float]:
-        table, rho = self._rule(rule).table(rows), rule["rho"]
+        table, rho = self._rule(rule).table(rows.atoms()), rule["rho"]
         all_pairs = self.setup.dc_pairs == "all"
         dc = dc_of(table, rho) if all_pairs else neighbours_dc(table, rho, len(self.groups))
         losses = {"mc_loss": mc_of(table), "pmc_loss": pmc_of(table, rho), "dc_loss": dc}
@@ -244,7 +244,7 @@ class Bench:
         """How the fit of the paper's public code went, and what it does to rows."""
         began, rows, own = process_time(), self.post, own_rule(setting)
         rule = self._rule(own)
-        groups, min_share = rule.table(rows).collection.groups, rule.share_of(uniform(N_BINS))
+        groups, min_share = rule.table(rows.atoms()).collection.groups, rule.share_of(uniform(N_BINS))
         how = {"eta": self.setup.eta, "n_bins": N_BINS, "max_visits": MAX_VISITS, "min_share": min_share}
         cutoff = {"alpha": own["alpha"], "rho": own["rho"] if setting.method == PMC else None}
         inside = membership(groups, rows.patterns)
@@ -318,9 +318,10 @@ def _accuracy(rows: Rows) -> dict[str, float]:
 
 def curve_rows(rows: Rows) -> Iterable[Row]:
     """The people, outcomes and scores of each combination of groups, in ten score bins."""
-    buckets = rows.buckets(uniform(N_BINS))
-    for pattern, j in zip(*np.nonzero(buckets.people)):
-        positives = int(buckets.outcome[pattern, j]) // UNIT
-        counts = {"people": int(buckets.people[pattern, j]), "positives": positives}
+    atoms, bins = rows.atoms(), uniform(N_BINS)
+    columns = (atoms.people, atoms.positives, atoms.weight * atoms.score)
+    people, positives, scores = (bucket_sums(atoms, bins, column) for column in columns)
+    for pattern, j in zip(*np.nonzero(people)):
+        counts = {"people": int(people[pattern, j]), "positives": int(positives[pattern, j])}
         where = {"group_name": pattern_name(rows.patterns, int(pattern)), "bin_index": int(j)}
-        yield {**where, **counts, "score_sum": float(buckets.score[pattern, j] / UNIT)}
+        yield {**where, **counts, "score_sum": float(scores[pattern, j] / UNIT)}

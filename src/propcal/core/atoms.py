@@ -6,6 +6,7 @@ They also count the people who were left out for a missing score or outcome.
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
@@ -53,19 +54,17 @@ class LeftOut:
         return cls(round(float(np.sum(people))), by if len(people) else {})
 
     def __add__(self, other: LeftOut) -> LeftOut:
-        names = dict.fromkeys([*self.by, *other.by])
-        return LeftOut(
-            self.people + other.people,
-            {name: _added(self.by.get(name, {}), other.by.get(name, {})) for name in names},
-        )
+        by = {name: Counter(counts) for name, counts in self.by.items()}
+        for name, counts in other.by.items():
+            by.setdefault(name, Counter()).update(counts)
+        return LeftOut(self.people + other.people, by)
 
     def relevelled(self, key: Callable[[str, Level], Level]) -> LeftOut:
         """The same people with their levels as `key` spells them."""
-        by: dict[str, Mapping[Level, int]] = {}
+        by: dict[str, Counter[Level]] = {name: Counter() for name in self.by}
         for name, counts in self.by.items():
-            by[name] = {}
             for level, count in counts.items():
-                by[name] = _added(by[name], {key(name, level): count})
+                by[name][key(name, level)] += count
         return LeftOut(self.people, by)
 
     def to_json(self) -> dict[str, Any]:
@@ -75,10 +74,6 @@ class LeftOut:
 
 
 NOBODY = LeftOut()
-
-
-def _added(one: Mapping[Level, int], other: Mapping[Level, int]) -> dict[Level, int]:
-    return {level: one.get(level, 0) + other.get(level, 0) for level in dict.fromkeys([*one, *other])}
 
 
 @dataclass(frozen=True)
@@ -360,8 +355,7 @@ class Atoms:
         # with frequencies the other sums are the same numbers
         sums = ("weight", "positives") if self.frequencies else SUMS
         for array in (self.patterns.table, self.starts, self.score, *(getattr(self, name) for name in sums)):
-            for begin in range(0, len(array), 1 << 17):
-                digest.update(np.ascontiguousarray(array[begin : begin + (1 << 17)]).view(np.uint8).data)
+            digest.update(np.ascontiguousarray(array).data)
         return "sha256:" + digest.hexdigest()
 
     def people_fingerprint(self) -> str:
@@ -468,13 +462,13 @@ class LeftOutReport:
                 continue
             a = patterns.attributes.index(name)
             here = np.bincount(patterns.table[:, a], weights=kept, minlength=len(patterns.levels[a]))
-            present = dict(zip(patterns.levels[a], here.astype(np.int64).tolist()))
-            condition = isinstance(patterns.derived.get(name), Where)
-            by[name] = [
-                (name if condition else NOT_RECORDED if level is None else level, counts.get(level, 0), every)
-                for level, every in _added(present, counts).items()
-                if not condition or level == "true"
-            ]
+            every = Counter(dict(zip(patterns.levels[a], here.astype(np.int64).tolist())))
+            every.update(counts)
+            if isinstance(patterns.derived.get(name), Where):
+                by[name] = [(name, counts.get("true", 0), every["true"])] if "true" in every else []
+            else:
+                called = {level: NOT_RECORDED if level is None else level for level in every}
+                by[name] = [(called[level], counts.get(level, 0), n) for level, n in every.items()]
         return cls(out.people, out.people + int(kept.sum()), by)
 
     def sentence(

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from propcal.core.arguments import check_choice
-from propcal.core.atoms import NOBODY, SUMS, Atoms, Counts, LeftOut, refuse_too_many
+from propcal.core.atoms import NOBODY, SUMS, Atoms, LeftOut, refuse_too_many
 from propcal.core.grid import FloatArray, IntArray, SumArray, from_grid, to_grid
 from propcal.core.patterns import BESIDE, CLUSTER, KEY, SHARE, Level, Patterns, patterns_of, sort_levels
 from propcal.errors import InputError, refused
@@ -170,7 +170,10 @@ def joined(parts: Sequence[Atoms], key: str | None = None, names: Sequence[Level
         codes.append(np.repeat([place[name] for name in names], n))
     bits = min(part.resolution_bits for part in parts)
     patterns, code = patterns_of(attributes, tuple(levels), codes, sum(n), first.derived)
-    shared = [part.shared for part in parts]
+    shared, left_out = [part.shared for part in parts], [part.left_out for part in parts]
+    if key is not None:
+        named = [(name, one) for name, one in zip(names, left_out) if one.people]
+        left_out = [LeftOut(one.people, {**one.by, key: {name: one.people}}) for name, one in named]
     return atoms_of_sums(
         patterns,
         code,
@@ -178,7 +181,7 @@ def joined(parts: Sequence[Atoms], key: str | None = None, names: Sequence[Level
         {name: np.concatenate([getattr(part, name) for part in parts]) for name in SUMS},
         resolution_bits=bits,
         weighted_rows=sum(part.weighted_rows for part in parts),
-        left_out=sum((part.left_out for part in parts), NOBODY),
+        left_out=sum(left_out, NOBODY),
         # people who may be shared and others may not be shared together
         shared=None if None in shared else reduce(add, shared),
         unused_id=max(part.unused_id for part in parts),
@@ -312,10 +315,7 @@ def keyed(parts: Mapping[str, Atoms], key: str) -> Atoms:
             atoms[i] = aligned(one, atoms[0].patterns)
         except InputError as error:
             raise InputError(f"{names[0]} and {names[i]}: " + error.message) from None
-    found = joined(atoms, key, names)
-    left = {name: one.left_out.people for name, one in zip(names, atoms) if one.left_out.people}
-    by: Counts = {**found.left_out.by, key: left}  # type: ignore[dict-item]  # a name is a level
-    return replace(found, left_out=LeftOut(found.left_out.people, by) if left else NOBODY)
+    return joined(atoms, key, names)
 
 
 def by_key(atoms: Atoms, key: str) -> dict[str, Atoms]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -244,6 +244,20 @@ class _Parser:
         return re.sub(r"\\(.)", r"\1", value[1:-1], flags=re.DOTALL) if kind == "text" else value
 
 
+def range_labels(points: Sequence[float], *, whole: bool = False) -> list[str]:
+    """The names of ranges between these points; ranges of whole numbers are named by their last one."""
+    if not points:
+        return ["any value"]
+    texts = [f"{point:.12g}" for point in points]
+    if len(set(texts)) < len(texts):  # these differ only in later digits
+        texts = [repr(point) for point in points]
+    middle = [f"{low} to under {high}" for low, high in pairwise(texts)]
+    if whole:
+        ends = [(text, f"{high - 1:.12g}") for text, high in zip(texts, points[1:])]
+        middle = [low if low == last else f"{low} to {last}" for low, last in ends]
+    return [f"under {texts[0]}", *middle, f"{texts[-1]} or over"]
+
+
 @dataclass(frozen=True)
 class Ranges:
     """A numeric column cut into ranges: below the first point, between points, and from the last point up."""
@@ -272,11 +286,7 @@ class Ranges:
         >>> Ranges("age", (18.0, 65.0)).labels
         ['under 18', '18 to under 65', '65 or over']
         """
-        points = [f"{point:.12g}" for point in self.points]
-        if len(set(points)) < len(points):  # these differ only in later digits
-            points = [repr(point) for point in self.points]
-        middle = [f"{low} to under {high}" for low, high in pairwise(points)]
-        return [f"under {points[0]}", *middle, f"{points[-1]} or over"]
+        return range_labels(self.points)
 
     def to_json(self) -> dict[str, Any]:
         """The form in which it is written to files."""

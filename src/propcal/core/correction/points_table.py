@@ -12,11 +12,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from functools import cached_property
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from propcal.core.conditions import range_labels
 from propcal.core.grid import UNIT, FloatArray, IntArray, WithoutCaches
 
 if TYPE_CHECKING:
@@ -78,21 +78,8 @@ class FeaturePoints:
         >>> FeaturePoints("visits", (0, 50, 120), cuts=(1.0, 4.0), whole=True, missing=0).labels
         ['under 1', '1 to 3', '4 or over', 'not recorded', 'other levels']
         """
-        named = list(self.levels)
-        if self.is_number:
-            texts = [f"{cut:.12g}" if float(f"{cut:.12g}") == cut else repr(cut) for cut in self.cuts]
-            named = ["any value"]
-            if texts:
-                middle = [
-                    self._between(*ends, *two) for ends, two in zip(pairwise(self.cuts), pairwise(texts))
-                ]
-                named = [f"under {texts[0]}", *middle, f"{texts[-1]} or over"]
+        named = self.levels or range_labels(self.cuts, whole=self.whole)
         return [*named, "not recorded", "other levels"]
-
-    def _between(self, low: float, high: float, first: str, second: str) -> str:
-        if not self.whole:
-            return f"{first} to under {second}"
-        return first if high - low == 1 else f"{first} to {high - 1:.12g}"
 
     @property
     def factors(self) -> FloatArray:

@@ -15,7 +15,7 @@ from propcal import Correction, Groups, PMCBoost
 from propcal.core.correction.points_table import FeaturePoints, PointsTable
 from propcal.core.correction.smooth_map import knots
 from propcal.errors import InputError
-from propcal.export.programs import LANGUAGES, near_breakpoints, near_breakpoints_of, values_that_matter
+from propcal.export.programs import LANGUAGES, near_breakpoints, values_that_matter
 from sql_corrections import bits, fitted, hostile
 
 COMMANDS = {"python": [sys.executable, "-I", "-S"], "javascript": ["node"], "r": ["Rscript", "--vanilla"]}
@@ -87,23 +87,20 @@ def run(language, *words, **settings):
 
 
 def people(correction, n, *, kinds=KINDS):
-    """Scores at every breakpoint and its neighbours, and columns of values of some kinds that matter."""
+    """Scores at breakpoints of each person and their neighbours, and values of some kinds that matter."""
     rng = np.random.default_rng(1)
-    scores = near_breakpoints(correction.maps)
-    scores = rng.permutation(np.resize(scores, max(n, len(scores))))
-    columns = {}
-    for name in correction.reads:
-        some = [value for value in values_that_matter(correction, name) if type(value) in kinds]
-        columns[name] = [some[i] for i in rng.integers(len(some), size=len(scores))]
-    if correction.points is not None:  # then breakpoints are those of each person
-        for i in range(len(scores)):
-            if i % 60 == 0:
-                person = {name: values[i] for name, values in columns.items()}
-                own = rng.permutation(near_breakpoints_of(correction, person))
-            scores[i] = own[i % 60 % len(own)]
-            for name, values in columns.items():
-                values[i] = person[name]
-    return scores.tolist(), columns
+    values = {
+        name: [value for value in values_that_matter(correction, name) if type(value) in kinds]
+        for name in correction.reads
+    }
+    scores, columns = [], {name: [] for name in values}
+    while len(scores) < n:
+        person = {name: some[rng.integers(len(some))] for name, some in values.items()}
+        own = rng.permutation(near_breakpoints(correction, person))[:60].tolist()
+        scores += own
+        for name, column in columns.items():
+            column += [person[name]] * len(own)
+    return scores, columns
 
 
 def scored_as_lines(language, path, scores, columns):

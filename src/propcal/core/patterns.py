@@ -76,15 +76,8 @@ class Patterns:
         return level_places(self.levels[a])
 
     def key(self, pattern: int) -> tuple[Level, ...]:
-        """The level of each attribute in one pattern."""
-        return tuple(levels[i] for levels, i in zip(self.levels, self.table[pattern]))
-
-    def keys(self) -> list[tuple[Level | int, ...]]:
-        """The levels of every pattern; -1 stands for a level that is not in the list."""
-        if not self.attributes:
-            return [()] * len(self)
-        named = [[*own, -1] for own in self.levels]
-        return list(zip(*([own[i] for i in column] for own, column in zip(named, self.table.T.tolist()))))
+        """The level of each attribute in one pattern; "(other)" stands for one that is not in the list."""
+        return tuple((*levels, "(other)")[i] for levels, i in zip(self.levels, self.table[pattern]))
 
     def same_attributes(self, other: Patterns) -> bool:
         """Whether both have the same attributes, made in the same way."""

@@ -104,8 +104,9 @@ class Dialect:
         over, below = value.as_integer_ratio()
         if abs(over) <= 1 << 53 and below == 1:
             return str(over)
-        if abs(over) <= 1 << 53 and below < 1 << 63:
-            return f"(CAST({over} AS {self.double}) / CAST({below} AS {self.double}))"
+        if abs(over) <= 1 << 53 and below < 1 << 120:
+            divisors = [below] if below < 1 << 63 else [1 << 60, below >> 60]
+            return f"({' / '.join(f'CAST({number} AS {self.double})' for number in (over, *divisors))})"
         return f"CAST('{value!r}' AS {self.double})"
 
     def key(self, text: str) -> str:

@@ -27,7 +27,7 @@ bits.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import prod
@@ -48,7 +48,6 @@ UNITS, SHIFTED = "propcal_units", "propcal_shifted"  # columns of subqueries
 COLUMNS = ("pattern", "bucket", "score_from", "score_to", "keeps", "rise", "base", "width")
 EDGE = 1 << 27  # the smaller, the narrower are the buckets near 0 and 1
 LINES_IN_BUCKET = 2
-SMALL = 1 << 20  # scales small factors, so that their literals are exact
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,34 +229,152 @@ def _view_of_text(d: Dialect, lookup: str, rows: IntArray) -> str:
     )
 
 
-def raw_units(d: Dialect, score: str) -> str:
-    """The score in units; NULL if it is outside [0, 1], so that it cannot overflow."""
-    return f"CASE WHEN {score} >= 0 AND {score} <= 1 THEN {d.floor.format(x=f'{score} * {TWO_32} + 0.5')} END"
-
-
 @dataclass(frozen=True)
-class Kept:
-    """Which scores a query returns unchanged instead of as NULL."""
+class Writer:
+    """Writes both forms of the SQL for one correction.
 
-    unseen: bool = False
-    invalid: bool = False
+    Attributes
+    ----------
+    d : Dialect
+    lines : Lines
+    numbers : array of int64
+        The numbers of the patterns to which the maps belong.
+    score, pattern : str
+        SQL for a person's score, and for the number of their pattern.
+    odds : str
+        SQL for what points multiply a person's odds by; empty without points.
+    added : int or None
+        What leads from the number of a pattern to that of its updates after the points, if there are any.
+    keeps_unseen, keeps_invalid : bool
+        Whether such scores are returned unchanged instead of as NULL.
+    """
 
-    def value(self, score: str) -> str:
+    d: Dialect
+    lines: Lines
+    numbers: IntArray
+    score: str
+    pattern: str
+    odds: str = ""
+    added: int | None = None
+    keeps_unseen: bool = False
+    keeps_invalid: bool = False
+
+    def lookup_query(self, people: str, lookup: str, column: str) -> str:
+        """A query for the people with their corrected scores; updates after points are a second join."""
+        d, score, buckets = self.d, self.d.number.format(c=self.score), Buckets.of_lines(self.lines)
+        # NULL if it is outside [0, 1], so that it cannot overflow
+        units = d.floor.format(x=f"{score} * {TWO_32} + 0.5")
+        raw = f"CASE WHEN {score} >= 0 AND {score} <= 1 THEN {units} END"
+        joined = f"{lookup} AS l\n{self._on('l', self.pattern, raw, buckets)}"
+        if not self.odds:
+            value = f"\n  WHEN l.keeps = 1 THEN {score}\n  WHEN l.keeps = 0 THEN"
+            found = self._line_of("l", raw)
+        else:
+            value = " WHEN l.width IS NOT NULL\n  THEN"
+            found = shifted = self._with_points(f"({self._line_of('l', f'({raw})')})")
+            if self.added is not None:
+                found = self._line_of("m", f"({shifted})")
+                updates = self._on("m", f"{self.added} + {self.pattern}", f"({shifted})", buckets)
+                joined += f"\nLEFT JOIN {lookup} AS m {updates}"
+        return (
+            f"SELECT p.*, CASE{value} CAST({found} AS {d.double}) / {TWO_32}"
+            f"\n  ELSE {self._without_line(score)} END AS {column}\nFROM {people} AS p LEFT JOIN {joined}"
+        )
+
+    def _without_line(self, score: str) -> str:
         """The result for a row without a line in the lookup table."""
-        if self.unseen and self.invalid:
+        if self.keeps_unseen and self.keeps_invalid:
             return score
         known = f"CASE WHEN {score} >= 0 AND {score} <= 1"
-        if self.unseen:
+        if self.keeps_unseen:
             return f"{known} THEN {score} END"
-        return f"{known} THEN NULL ELSE {score} END" if self.invalid else "NULL"
+        return f"{known} THEN NULL ELSE {score} END" if self.keeps_invalid else "NULL"
 
+    def _line_of(self, table: str, units: str) -> str:
+        """What the line found in the lookup table makes of units."""
+        n = f"({table}.rise * ({units} - {table}.score_from) + {table}.base)"
+        return self.d.divide.format(n=n, d=f"{table}.width")
 
-@dataclass(frozen=True)
-class Points:
-    """What a person's odds are multiplied by, and what leads from their pattern to its updates, if any."""
+    def _on(self, table: str, pattern: str, units: str, buckets: Buckets) -> str:
+        """The condition that finds a line of the lookup table."""
+        bucket, n = buckets.sql(self.d, units), buckets.span
+        equal = f"{table}.pattern = {pattern}\nAND {table}.bucket = {bucket}"
+        if self.d.one_key:
+            equal = f"{n} * {table}.pattern + {table}.bucket = {n} * ({pattern}) + {bucket}"
+        return f"ON {equal}\nAND {units} BETWEEN {table}.score_from AND {table}.score_to"
 
-    odds: str
-    added: int | None
+    def _with_points(self, units: str) -> str:
+        """A score in units with its odds multiplied, as `points_table.multiply`."""
+        d = self.d
+        ratio = f"CAST({units} AS {d.double}) / CAST({TWO_32} - {units} AS {d.double})"
+        one = f"CAST(1 AS {d.double})"
+        risk = f"({one} - {one} / ({one} + {self.odds} * ({ratio})))"
+        value = d.within.format(x=d.floor.format(x=f"{risk} * {TWO_32} + 0.5"), low=1, high=TWO_32 - 1)
+        return f"CASE WHEN {units} > 0 AND {units} < {TWO_32} THEN {value} ELSE {units} END"
+
+    def case_query(self, people: str, column: str) -> str:
+        """A query for the people with their corrected scores, by the expression."""
+        d = self.d
+        if not d.without or self.pattern == "0":
+            return f"SELECT p.*, {self.expression()} AS {column}\nFROM {people} AS p"
+        number = d.identifier(PATTERN)
+        corrected = replace(self, pattern=number).expression()
+        numbered = f"(SELECT p.*, {self.pattern} AS {number}\nFROM {people} AS p) AS p"
+        return f"SELECT {d.without.format(x=number)}, {corrected} AS {column}\nFROM {numbered}"
+
+    def expression(self) -> str:
+        """SQL for the corrected score.
+
+        The tree gives the corrected score in units of 2**-32. If nothing changes, that is the score times
+        2**32, which loses no bits when divided again. Points need subqueries.
+        """
+        d, score = self.d, self.d.number.format(c=self.score)
+        scaled = f"CAST({self.score} AS {d.double}) * {TWO_32}"  # the score is from 0 to 1 here
+        rounded = f"{scaled} + 0.5"
+        if not self.odds:
+            other = scaled if self.keeps_unseen else "NULL"
+            chosen = self._of_pattern(rounded, scaled=scaled, other=other)
+            found = f"CAST({chosen}\nAS {d.double}) / {TWO_32}"
+        else:
+            units, line = self._of_pattern(rounded), f"y.{SHIFTED}"
+            if self.added is not None:
+                line = self._of_pattern(line, updates=True)
+            found = (
+                f"(SELECT CAST({line} AS {d.double}) / {TWO_32}\n"
+                f"FROM (SELECT {self._with_points(f'x.{UNITS}')} AS {SHIFTED}\n"
+                f"FROM (SELECT {units} AS {UNITS}{d.fence}) AS x{d.fence}) AS y)"
+            )
+            found = f"COALESCE({found}, {score})" if self.keeps_unseen else found
+        invalid = f" ELSE {score}" if self.keeps_invalid else ""
+        return f"CASE WHEN {score} >= 0 AND {score} <= 1\nTHEN {found}{invalid} END"
+
+    def _of_pattern(self, value: str, *, scaled: str = "", other: str = "NULL", updates: bool = False) -> str:
+        """What a person's map, or their updates after the points, make of a value in units."""
+        lines, numbers = self.lines, self.numbers
+        numbers = numbers if self.added is None else numbers[: len(numbers) // 2]
+        first = len(numbers) if updates else 0
+        starts = np.searchsorted(lines.owner, first + np.arange(len(numbers) + 1))
+        maps = [
+            tree(value, lines.score_from[a:b].tolist(), [self._line(i, value, scaled) for i in range(a, b)])
+            for a, b in pairwise(starts.tolist())
+        ]
+        return maps[0] if self.pattern == "0" else choice(f"({self.pattern})", numbers.tolist(), maps, other)
+
+    def _line(self, i: int, rounded: str, scaled: str) -> str:
+        """What one line makes of a score in units; `scaled`, if given, where it keeps the score."""
+        lines = self.lines
+        if scaled and lines.keeps[i]:
+            return scaled
+        begin, rise, base, width = (
+            int(column[i]) for column in (lines.score_from, lines.rise, lines.base, lines.width)
+        )
+        if rise == 0:
+            return str(base // width)
+        raw = self.d.floor.format(x=rounded)
+        if rise == width == 1:
+            return f"{raw} + {base - begin}" if base >= begin else f"{raw} - {begin - base}"
+        above = f"({raw} - {begin})" if begin else raw
+        return self.d.divide.format(n=f"({rise} * {above} + {base})", d=width)
 
 
 def before_and_after(
@@ -268,161 +385,22 @@ def before_and_after(
     Also returns what is added to the number of a pattern to find its updates, or None without updates.
     """
     n = len(numbers)
-    changed = not np.all((maps.slope == 1) & (maps.offset == 0))
     plain = np.zeros(n, dtype=np.int64)
-    ends = np.arange(n + 1)
-    before = Lines.of_maps(PatternMaps(ends, plain, plain + 1, plain, maps.smooth))
-    if not changed:
+    before = Lines.of_maps(PatternMaps(np.arange(n + 1), plain, plain + 1, plain, maps.smooth))
+    if np.all((maps.slope == 1) & (maps.offset == 0)):
         return before, numbers, None
-    after = Lines.of_maps(replace(maps, smooth=np.empty((n, 0), dtype=np.int64)))
+    after = Lines.of_maps(replace(maps, smooth=maps.smooth[:, :0]))
     added = prod(len(levels) + 1 for levels in patterns.levels)
     return before + after, np.append(numbers, numbers + added), added
 
 
 def odds_of(reader: Reader) -> str:
-    """What a person's odds are multiplied by: a factor for each feature."""
+    """What a person's odds are multiplied by: a factor for each feature; empty without features."""
     factors = []
     for feature in reader.features:
-        literals = [_literal(reader.dialect, factor) for factor in feature.factors.tolist()]
+        literals = [reader.dialect.literal(factor) for factor in feature.factors.tolist()]
         factors.append(f"({reader.of_place(feature_finder(feature), literals.__getitem__)})")
     return " * ".join(factors)
-
-
-def _literal(d: Dialect, factor: float) -> str:
-    """A factor as exactly this double."""
-    scale = SMALL if factor < 1 / 512 else 1
-    over, below = (factor * scale).as_integer_ratio()
-    return f"CAST({over} AS {d.double}) / CAST({below} AS {d.double})" + (f" / {SMALL}" if scale > 1 else "")
-
-
-def _shifted(d: Dialect, units: str, odds: str) -> str:
-    """A score in units with its odds multiplied, as `points_table.multiply`."""
-    ratio = f"CAST({units} AS {d.double}) / CAST({TWO_32} - {units} AS {d.double})"
-    one = f"CAST(1 AS {d.double})"
-    risk = f"({one} - {one} / ({one} + {odds} * ({ratio})))"
-    value = d.within.format(x=d.floor.format(x=f"{risk} * {TWO_32} + 0.5"), low=1, high=TWO_32 - 1)
-    return f"CASE WHEN {units} > 0 AND {units} < {TWO_32} THEN {value} ELSE {units} END"
-
-
-def lookup_query(
-    d: Dialect,
-    people: str,
-    lookup: str,
-    column: str,
-    pattern: str,
-    score: str,
-    *,
-    points: Points | None,
-    buckets: Buckets,
-    kept: Kept,
-) -> str:
-    """A query for the people with their corrected scores; updates after points are a second join."""
-    raw = raw_units(d, score)
-    joined = f"{lookup} AS l\n{_on(d, 'l', pattern, raw, buckets)}"
-    if points is None:
-        value = f"\n  WHEN l.keeps = 1 THEN {score}\n  WHEN l.keeps = 0 THEN"
-        found = _line_of(d, "l", raw)
-    else:
-        value = " WHEN l.width IS NOT NULL\n  THEN"
-        found = shifted = _shifted(d, f"({_line_of(d, 'l', f'({raw})')})", points.odds)
-        if points.added is not None:
-            found = _line_of(d, "m", f"({shifted})")
-            updates = _on(d, "m", f"{points.added} + {pattern}", f"({shifted})", buckets)
-            joined += f"\nLEFT JOIN {lookup} AS m {updates}"
-    return (
-        f"SELECT p.*, CASE{value} CAST({found} AS {d.double}) / {TWO_32}"
-        f"\n  ELSE {kept.value(score)} END AS {column}\nFROM {people} AS p LEFT JOIN {joined}"
-    )
-
-
-def _line_of(d: Dialect, table: str, units: str) -> str:
-    """What the line found in the lookup table makes of units."""
-    n = f"({table}.rise * ({units} - {table}.score_from) + {table}.base)"
-    return d.divide.format(n=n, d=f"{table}.width")
-
-
-def _on(d: Dialect, table: str, pattern: str, units: str, buckets: Buckets) -> str:
-    """The condition that finds a line of the lookup table."""
-    bucket, n = buckets.sql(d, units), buckets.span
-    equal = f"{table}.pattern = {pattern}\nAND {table}.bucket = {bucket}"
-    if d.one_key:
-        equal = f"{n} * {table}.pattern + {table}.bucket = {n} * ({pattern}) + {bucket}"
-    return f"ON {equal}\nAND {units} BETWEEN {table}.score_from AND {table}.score_to"
-
-
-def case_query(d: Dialect, people: str, column: str, pattern: str, corrected: Callable[[str], str]) -> str:
-    """The people with their corrected scores, which `corrected` makes of the number of the pattern."""
-    if not d.without or pattern == "0":
-        return f"SELECT p.*, {corrected(pattern)} AS {column}\nFROM {people} AS p"
-    number = d.identifier(PATTERN)
-    numbered = f"(SELECT p.*, {pattern} AS {number}\nFROM {people} AS p) AS p"
-    return f"SELECT {d.without.format(x=number)}, {corrected(number)} AS {column}\nFROM {numbered}"
-
-
-def expression(
-    d: Dialect, lines: Lines, numbers: IntArray, pattern: str, column: str, points: Points | None, kept: Kept
-) -> str:
-    """SQL for the corrected score, given the column of the score and SQL for the number of the pattern.
-
-    The tree gives the corrected score in units of 2**-32. If nothing changes, that is the score times
-    2**32, which loses no bits when divided again. `numbers` are those of the patterns to which the
-    lines belong; `kept` says for which other scores there is a result. Points need subqueries.
-    """
-    score = d.number.format(c=column)
-    scaled = f"CAST({column} AS {d.double}) * {TWO_32}"  # the score is from 0 to 1 here
-    rounded = f"{scaled} + 0.5"
-    if points is None:
-        other = scaled if kept.unseen else "NULL"
-        chosen = _of_pattern(d, lines, numbers, 0, rounded, pattern, scaled, other)
-        found = f"CAST({chosen}\nAS {d.double}) / {TWO_32}"
-    else:
-        own = numbers[: len(numbers) // (1 if points.added is None else 2)]
-        units, line = _of_pattern(d, lines, own, 0, rounded, pattern), f"y.{SHIFTED}"
-        if points.added is not None:
-            line = _of_pattern(d, lines, own, len(own), line, pattern)
-        found = (
-            f"(SELECT CAST({line} AS {d.double}) / {TWO_32}\n"
-            f"FROM (SELECT {_shifted(d, f'x.{UNITS}', points.odds)} AS {SHIFTED}\n"
-            f"FROM (SELECT {units} AS {UNITS}{d.fence}) AS x{d.fence}) AS y)"
-        )
-        found = f"COALESCE({found}, {score})" if kept.unseen else found
-    invalid = f" ELSE {score}" if kept.invalid else ""
-    return f"CASE WHEN {score} >= 0 AND {score} <= 1\nTHEN {found}{invalid} END"
-
-
-def _of_pattern(
-    d: Dialect,
-    lines: Lines,
-    numbers: IntArray,
-    first: int,
-    value: str,
-    pattern: str,
-    scaled: str = "",
-    other: str = "NULL",
-) -> str:
-    """What a person's map makes of a value in units; the maps of the patterns are those from `first` on."""
-    starts = np.searchsorted(lines.owner, first + np.arange(len(numbers) + 1))
-    maps = [
-        tree(value, lines.score_from[a:b].tolist(), [_line(d, lines, i, value, scaled) for i in range(a, b)])
-        for a, b in pairwise(starts.tolist())
-    ]
-    return maps[0] if pattern == "0" else choice(f"({pattern})", numbers.tolist(), maps, other)
-
-
-def _line(d: Dialect, lines: Lines, i: int, rounded: str, scaled: str) -> str:
-    """What one line makes of a score in units; `scaled`, if given, where it keeps the score."""
-    if scaled and lines.keeps[i]:
-        return scaled
-    begin, rise, base, width = (
-        int(column[i]) for column in (lines.score_from, lines.rise, lines.base, lines.width)
-    )
-    if rise == 0:
-        return str(base // width)
-    raw = d.floor.format(x=rounded)
-    if rise == width == 1:
-        return f"{raw} + {base - begin}" if base >= begin else f"{raw} - {begin - base}"
-    above = f"({raw} - {begin})" if begin else raw
-    return d.divide.format(n=f"({rise} * {above} + {base})", d=width)
 
 
 def tree(x: str, begins: Sequence[int], values: Sequence[str]) -> str:

@@ -12,9 +12,9 @@ import json
 import math
 import re
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ from propcal.core.correction.correction import Correction
 from propcal.core.correction.maps import PatternMaps, start_reaches
 from propcal.core.correction.points_table import multiply
 from propcal.core.correction.smooth_map import knots
-from propcal.core.grid import UNIT, IntArray
+from propcal.core.grid import UNIT, FloatArray, IntArray
 from propcal.data.levels import DECIMAL, TRUTHS, level_key, wanted_keys
 from propcal.data.rows import rows_to_score
 from propcal.errors import InputError, UnknownLevelWarning, UnseenError, refused
@@ -226,56 +226,38 @@ def vectors(correction: Correction) -> list[list[Any]]:
     combination that the correction refuses is left out.
     """
     rng = np.random.default_rng(0)
-    scores = near_breakpoints(correction.maps)
-    values: dict[str, list[Any]] = {
-        column: values_that_matter(correction, column) for column in correction.reads
-    }
-    found = []
+    values = {column: values_that_matter(correction, column) for column in correction.reads}
+    found: list[list[Any]] = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnknownLevelWarning)
-        for drawn in rng.choice(scores, MOST_TRIED).tolist():
-            person = {column: some[rng.integers(len(some))] for column, some in values.items()}
-            with_points = correction.points is not None
-            score = float(rng.choice(near_breakpoints_of(correction, person))) if with_points else drawn
-            try:
+        for _ in range(MOST_TRIED):
+            person: dict[str, Any] = {
+                column: some[rng.integers(len(some))] for column, some in values.items()
+            }
+            score = float(rng.choice(near_breakpoints(correction, person)))
+            with suppress(UnseenError):
                 found.append([score, list(person.values()), correction.score_one(score, **person)])
-            except UnseenError:
-                continue
             if len(found) == N_VECTORS:
                 break
     return found
 
 
-def breakpoints(maps: PatternMaps, pieces: Sequence[IntArray]) -> IntArray:
-    """The raw scores, in units, at which a map may go on differently; `pieces` of it begin at these units."""
-    if not maps.smooth.shape[1]:
-        return np.unique(np.concatenate(pieces))
-    at = knots()
-    reached = [start_reaches(own, at, curve) for own, curve in zip(pieces, maps.smooth)]
-    return np.unique(np.concatenate([at, *reached]))
+def near_breakpoints(correction: Correction, person: Mapping[str, Value]) -> FloatArray:
+    """The scores at which one person's map goes on differently, and their neighbours.
 
-
-def near_breakpoints(maps: PatternMaps, odds: float | None = None) -> Any:
-    """Breakpoints as scores, and their neighbours: a unit, half a unit or one bit away.
-
-    Between curve and pieces, points may multiply the odds.
+    A neighbour is a unit, half a unit or one bit away. Points multiply the odds between curve and pieces.
     """
-    begins = maps.begin if odds is None else _before_points(maps.begin, odds)
-    raw = breakpoints(maps, [begins[a:b] for a, b in pairwise(maps.starts.tolist())])
-    on = np.concatenate([raw, raw - 1, raw + 1, raw - 0.5, raw + 0.5]) / UNIT
-    near = np.concatenate([on, np.nextafter(on, -1), np.nextafter(on, 2)])
-    return np.unique(near[(near >= 0) & (near <= 1)])
-
-
-def near_breakpoints_of(correction: Correction, person: Mapping[str, Value]) -> Any:
-    """Breakpoints of one person's own map and points, and their neighbours."""
     columns = {column: [value] for column, value in person.items()}
     rows = rows_to_score([0.5], columns, correction)
     maps, place = next(iter(correction.maps_of(rows.patterns, unseen="replay")))
-    p = int(place[0])
-    begin, slope, offset = maps.table(p)
-    own = PatternMaps(np.array([0, len(begin)]), begin, slope, offset, maps.smooth[p : p + 1])
-    return near_breakpoints(own, None if correction.points is None else correction.points.odds(rows.codes)[0])
+    raw, curve = maps.table(int(place[0]))[0], maps.smooth[place[0]]
+    if correction.points is not None:
+        raw = _before_points(raw, correction.points.odds(rows.codes)[0])
+    if len(curve):
+        raw = np.union1d(knots(), start_reaches(raw, knots(), curve))
+    on = np.concatenate([raw, raw - 1, raw + 1, raw - 0.5, raw + 0.5]) / UNIT
+    near = np.concatenate([on, np.nextafter(on, -1), np.nextafter(on, 2)])
+    return np.unique(near[(near >= 0) & (near <= 1)])
 
 
 def _before_points(units: IntArray, odds: float) -> IntArray:

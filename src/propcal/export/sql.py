@@ -16,7 +16,7 @@ from propcal.errors import Argument, Message, Text, refused
 from propcal.export import forms
 from propcal.export.column_levels import Reader, combinations, pattern_numbers
 from propcal.export.dialects import DIALECTS, Dialect
-from propcal.export.forms import Lines
+from propcal.export.forms import Lines, Writer
 from propcal.extras import how_to_install
 from propcal.option_records import Export
 
@@ -98,36 +98,29 @@ def export_sql(correction: Correction, **options: Any) -> SqlExport:
     patterns = combinations(correction, unseen)
     numbers = pattern_numbers(patterns)
     maps = correction.replay(patterns)
-    lines = Lines.of_maps(maps)
+    lines, added = Lines.of_maps(maps), None
     alias = "p." if form == "lookup" else ""
     columns, types = asked.columns or {}, asked.types or {}
     reader = Reader(d, correction.patterns, alias, columns, types, correction.features)
-    points = None
-    if correction.points is not None:
+    odds, pattern = forms.odds_of(reader), _emit(d, reader.pattern())
+    if odds:
         lines, numbers, added = forms.before_and_after(maps, patterns, numbers)
-        odds = forms.odds_of(reader)
-        points = forms.Points(_emit(d, odds) if form == "case" else odds, added)
     score: Any = asked.score  # any other than a text is refused
     people, lookup = forms.qualified(d, asked.table), forms.qualified(d, asked.lookup_table)
     source, corrected = alias + d.identifier(score), d.identifier(asked.column)
+    kept = {"keeps_unseen": unseen == "keep", "keeps_invalid": asked.invalid == "keep"}
     setup: tuple[str, ...] = ()
-    text, kept = "", forms.Kept(unseen=unseen == "keep", invalid=asked.invalid == "keep")
-    pattern = _emit(d, reader.pattern())
+    text = ""
     if form == "case":
-
-        def of_pattern(number: str) -> str:
-            return forms.expression(d, lines, numbers, number, source, points, kept)
-
-        text = of_pattern(pattern)
-        query = forms.case_query(d, people, corrected, pattern, of_pattern)
+        writer = Writer(d, lines, numbers, source, pattern, odds and _emit(d, odds), added, **kept)
+        text, query = writer.expression(), writer.case_query(people, corrected)
     else:
         create, *fill = forms.make_table(d, lookup, forms.lookup_rows(lines, numbers))
         setup = (_emit(d, create), *fill)  # the rest is only numbers
-        tables = (people, lookup, corrected, pattern, d.number.format(c=source))
-        buckets = forms.Buckets.of_lines(lines)
         most = 2 * prod(len(levels) + 1 for levels in patterns.levels)  # above any number of a pattern
-        d = replace(d, one_key=d.one_key and most * buckets.span < 2**62)
-        query = _emit(d, forms.lookup_query(d, *tables, points=points, buckets=buckets, kept=kept))
+        d = replace(d, one_key=d.one_key and most * forms.Buckets.of_lines(lines).span < 2**62)
+        writer = Writer(d, lines, numbers, source, pattern, odds, added, **kept)
+        query = _emit(d, writer.lookup_query(people, lookup, corrected))
     caution = _caution(correction, len(lines), unseen) if form == "case" else ""
     header = _header(correction, d, replace(asked, unseen=unseen), patterns, numbers[: len(patterns)])
     header += f"-- {caution}\n" if caution else ""
@@ -183,20 +176,13 @@ def _header(correction: Correction, d: Dialect, asked: Export, patterns: Pattern
             f"Each line of the table applies from score_from to score_to, in units of 1/{UNIT}, and gives"
             " (rise * (score - score_from) + base) / width, rounded down."
         )
-        names = [f"pattern {n}: {_plain(_name(patterns, p))}" for p, n in enumerate(numbers[:MOST_NAMED])]
+        names = [
+            f"pattern {n}: {_plain(pattern_name(patterns, p))}" for p, n in enumerate(numbers[:MOST_NAMED])
+        ]
         lines += names + ["and so on"] * (len(numbers) > MOST_NAMED)
     else:
         lines.append("The query reads the table, and can be used in any other query in place of that table.")
     return "".join(f"-- {line}\n" for line in lines)
-
-
-def _name(patterns: Patterns, pattern: int) -> str:
-    """The name of a pattern, with "(other)" for unknown levels."""
-    known = [int(i) < len(levels) for i, levels in zip(patterns.table[pattern], patterns.levels)]
-    if all(known):
-        return pattern_name(patterns, pattern)
-    named = zip(patterns.attributes, patterns.levels, patterns.table[pattern])
-    return " & ".join(f"{a}={levels[i] if i < len(levels) else '(other)'}" for a, levels, i in named)
 
 
 def _plain(text: object) -> str:

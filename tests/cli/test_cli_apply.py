@@ -140,7 +140,7 @@ def test_a_terminated_apply_leaves_the_old_file_whole_and_no_rows_behind(files, 
         os.kill(os.getpid(), signal.SIGTERM)  # as a scheduler does
         time.sleep(5)
 
-    monkeypatch.setattr("propcal.core.correction.correction.Correction.apply_to_patterns", terminated)
+    monkeypatch.setattr("propcal.core.correction.correction.Correction.apply_to_rows", terminated)
     try:
         run("apply", "model.json", "past.csv", "--score", "risk", "-o", "out.csv", "--force", code=143)
     finally:
@@ -160,7 +160,7 @@ def test_an_error_that_a_stop_leads_to_is_told_as_that_stop(files, model, run, m
         Lost()  # gone at once
         raise AttributeError("a module that is half imported")
 
-    monkeypatch.setattr("propcal.core.correction.correction.Correction.apply_to_patterns", broken)
+    monkeypatch.setattr("propcal.core.correction.correction.Correction.apply_to_rows", broken)
     error = run("apply", "model.json", "past.csv", "--score", "risk", "-o", "out.csv", code=143)
     assert error == "propcal: interrupted; no file was changed\n"
     assert not Path("out.csv").exists()
@@ -174,7 +174,7 @@ def test_an_interrupted_apply_leaves_the_old_file_whole(files, model, run, monke
     def interrupt(*arguments, **kw):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("propcal.core.correction.correction.Correction.apply_to_patterns", interrupt)
+    monkeypatch.setattr("propcal.core.correction.correction.Correction.apply_to_rows", interrupt)
     arguments = ("apply", "model.json", "past.csv", "--score", "risk", "-o", target, "--force")
     assert run(*arguments, code=130) == "propcal: interrupted; no file was changed\n"
     assert Path(target).read_text() == "old"

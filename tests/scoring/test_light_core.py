@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from propcal import Correction, Groups, PMCBoost
-from propcal.core.correction.maps import STEPS_IN_PYTHON, PatternMaps, compose, in_order
+from propcal.core.correction.maps import STEPS_IN_PYTHON, Replay, compose, in_order
 from propcal.core.groups import membership
 from propcal.data.frames import plain_column
 
@@ -123,7 +123,7 @@ def test_python_and_numba_compose_the_same_maps(corrections):
         plain, fast = compose.in_python(own, edges, 1 << 22), compose(own, edges, 1 << 22)
         assert np.array_equal(plain, fast)
         assert np.array_equal(in_order(plain), in_order(fast))
-    assert len(PatternMaps.of_updates(inside, correction.updates, edges).begin) > len(correction.patterns)
+    assert len(Replay(inside, correction.updates, edges).maps().begin) > len(correction.patterns)
 
 
 def test_a_large_correction_is_left_to_numba(monkeypatch):
@@ -131,5 +131,5 @@ def test_a_large_correction_is_left_to_numba(monkeypatch):
     answer = np.array([[0, 1, 0]])
     monkeypatch.setattr(type(compose), "__call__", lambda *_: called.append(1) or answer)
     updates = np.tile([[0, 0, 1]], (STEPS_IN_PYTHON, 1))
-    PatternMaps.of_updates(np.ones((1, 1), dtype=bool), updates, np.array([0, 1 << 32]))
+    Replay(np.ones((1, 1), dtype=bool), updates, np.array([0, 1 << 32])).maps()
     assert called

@@ -195,7 +195,7 @@ SLOW = """
 import sys, time
 from propcal.cli import main
 from propcal.core.correction.correction import Correction
-apply, calls = Correction.apply_to_patterns, []
+apply, calls = Correction.apply_to_rows, []
 
 def slowly(*arguments, **options):
     calls.append(1)
@@ -204,7 +204,7 @@ def slowly(*arguments, **options):
         time.sleep(60)
     return apply(*arguments, **options)
 
-Correction.apply_to_patterns = slowly
+Correction.apply_to_rows = slowly
 main()
 """
 

@@ -151,23 +151,19 @@ def patterns_of(
     return Patterns(attributes, tuple(kept), table, derived), code
 
 
-def as_listed(patterns: Patterns, known: Patterns, folded: Sequence[str]) -> Patterns:
-    """Patterns, row by row, with the levels of folded attributes that are not known read as "other levels".
+def as_listed(patterns: Patterns, folded: Sequence[str]) -> Patterns:
+    """Patterns, row by row, with levels of folded attributes that are not listed read as "other levels".
 
     Where rare levels were folded before a fit, every unlisted level counts as one of them: atoms that may be
     shared name no rare level, so a correction fitted on them cannot list it.
     """
-    if not folded:
-        return patterns
-    levels, table = list(patterns.levels), patterns.table.copy()
+    table = patterns.table.copy()
     for name in folded:
         a = patterns.attributes.index(name)
-        listed = known.levels[known.attributes.index(name)]
-        places = {level: i for i, level in enumerate(listed)}
-        other = places.get(OTHER, len(listed))
-        place = np.array([*(places.get(level, other) for level in levels[a]), other], dtype=np.int64)
-        levels[a], table[:, a] = listed, place[table[:, a]]
-    return replace(patterns, levels=tuple(levels), table=table)
+        levels = patterns.levels[a]
+        if OTHER in levels:
+            table[table[:, a] == len(levels), a] = levels.index(OTHER)
+    return replace(patterns, table=table)
 
 
 def with_unlisted(patterns: Patterns, folded: Sequence[str]) -> Patterns:

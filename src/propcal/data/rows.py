@@ -14,8 +14,9 @@ import numpy as np
 from propcal.core.arguments import check_choice, check_number
 from propcal.core.atoms import NOBODY, Atoms, LeftOut
 from propcal.core.conditions import Recipe, Where
-from propcal.core.correction.definition import Definition, ScoringRows, count_unlisted, warn_of_unlisted
+from propcal.core.correction.definition import Definition, ScoringRows
 from propcal.core.correction.points_table import FeaturePoints, PointsTable
+from propcal.core.correction.unlisted import Unlisted
 from propcal.core.grid import BoolArray, FloatArray, from_grid, ratio
 from propcal.core.groups import Collection, Groups, membership
 from propcal.core.patterns import BESIDE, CLUSTER, Level, Patterns, combinations_present, patterns_of
@@ -301,9 +302,7 @@ def scoring_rows(
     There may be no rows. Unless `invalid` is "error", scores may be missing or outside [0, 1].
     """
     rows = rows_to_score(score, sensitive_features, correction, invalid=invalid)
-    people = np.bincount(rows.code, minlength=len(rows.patterns))
-    unlisted = count_unlisted(correction, rows.patterns, people, rows.codes)
-    warn_of_unlisted(correction, unlisted, len(rows.score))
+    Unlisted(correction).add(rows).warn()
     return rows
 
 

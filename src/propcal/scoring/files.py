@@ -124,25 +124,15 @@ def ahead(source: Iterator[T]) -> Iterator[Iterator[T]]:
 def behind(write: Callable[[T], None]) -> Iterator[Callable[[T], None]]:
     """A function that queues items for a thread that writes them; all are written by the end of the block.
 
-    After an error in `write`, nothing more is written, and the next call or the end of the block raises
-    it. If the block itself fails, items that are still waiting are dropped.
+    The next call, or the end of the block, raises an error in `write`. What is still waiting is then dropped,
+    as it is if the block itself fails.
     """
     waiting: deque[Future[None]] = deque()
-    failed: list[BaseException] = []
-
-    def write_next(item: T) -> None:
-        if failed:
-            return
-        try:
-            write(item)
-        except BaseException as error:
-            failed.append(error)
-            raise
 
     def hand_on(item: T) -> None:
         while waiting and (len(waiting) > DEPTH or waiting[0].done()):
             waiting.popleft().result()
-        waiting.append(writer.submit(write_next, item))
+        waiting.append(writer.submit(write, item))
 
     with ThreadPoolExecutor(1, "propcal-write") as writer:
         try:

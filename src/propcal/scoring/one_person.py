@@ -8,18 +8,19 @@ unusual types of values) goes through `Correction.apply` as one row, so that the
 from __future__ import annotations
 
 import math
+import operator
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from propcal.core.arguments import Invalid, Unseen
 from propcal.core.conditions import ColumnTest, Condition, Not
-from propcal.core.correction.definition import count_unlisted, unlisted_messages
+from propcal.core.correction.definition import ScoringRows
 from propcal.core.correction.smooth_map import knots
+from propcal.core.correction.unlisted import Unlisted
 from propcal.core.grid import UNIT
 from propcal.core.patterns import Level
 from propcal.data.frames import LARGEST
@@ -37,12 +38,7 @@ SCORES = frozenset({float, int, np.float64, np.float32})
 NUMBERS = frozenset({float, int, bool, type(None), np.float64, np.float32, np.bool_} | WHOLE)
 PLAIN = NUMBERS | {str, np.str_}
 OPTIONS = ("invalid", "unseen", "detail")  # arguments of `score_one`, which no column can be named like
-COMPARED: dict[str, Callable[[float, float], bool]] = {
-    "<": lambda a, b: a < b,
-    "<=": lambda a, b: a <= b,
-    ">": lambda a, b: a > b,
-    ">=": lambda a, b: a >= b,
-}
+COMPARED = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 Keys = dict[str, Level]
 Numbers = dict[str, float]
 Place = Callable[[Keys, Numbers], int]  # of an attribute or feature, from what the columns hold
@@ -104,9 +100,10 @@ class OnePerson:
         known = correction.patterns
         self._correction, self._columns = correction, correction.reads
         self._names = frozenset(correction.reads)
-        self._points = correction.features
-        self._factors = [feature.factors.tolist() for feature in self._points]
-        self._pieces = [_place_of(feature_finder(feature)) for feature in self._points]
+        self._features = [
+            (_place_of(feature_finder(feature)), feature.factors.tolist(), feature.unseen_codes)
+            for feature in correction.features
+        ]
         self._not_read = frozenset(correction.not_read) - self._names
         for name in OPTIONS:
             if name in self._names:
@@ -114,7 +111,7 @@ class OnePerson:
         self._numeric = frozenset(correction.numeric)
         self._attributes = [_place_of(finder) for finder in attribute_finders(known)]
         texts = {level for levels in known.levels for level in levels if level is not None}
-        texts |= {level for feature in self._points for level in feature.levels}
+        texts |= {level for feature in correction.features for level in feature.levels}
         self._texts = {text for text in texts if level_key(text) == text}
         self._kept: dict[Any, Known] = {}
 
@@ -139,16 +136,18 @@ class OnePerson:
         code = tuple([place_of(keys, numbers) for place_of in self._attributes])
         # one look at the dictionary: another thread may clear it between two
         known = self._kept.get(code if unseen is None else (unseen, code)) or self._find(code, unseen)
-        found = float(score)
-        if not self._points:
-            corrected = found if known.map is None else known.map.apply(found)
-            return Result(corrected, known.unseen, known.warnings)
-        odds, places = 1.0, [place_of(keys, numbers) for place_of in self._pieces]
-        for factors, place in zip(self._factors, places):
+        corrected, odds, new = float(score), 1.0, []
+        for place_of, factors, unseen_codes in self._features:
+            place = place_of(keys, numbers)
             odds *= factors[place]
-        corrected = found if known.map is None else known.map.apply(found, odds)
-        unlisted = [*known.unlisted, *(f.pieces[place] is None for f, place in zip(self._points, places))]
-        return self._result(corrected, unlisted) if any(unlisted) else Result(corrected)
+            new.append(place in unseen_codes)
+        if known.map is not None:
+            corrected = known.map.apply(corrected, odds if self._features else None)
+        if not any(new):
+            return Result(corrected, known.unseen, known.warnings)
+        told = Unlisted(self._correction, n=1)
+        told.counts[:] = [*known.unlisted, *new]
+        return _result(corrected, told)
 
     def _find(self, code: tuple[int, ...], unseen: Unseen | None) -> Known:
         """What belongs to a pattern; keep it for the next person."""
@@ -163,18 +162,11 @@ class OnePerson:
             found = PatternMap(knots().tolist() if smooth else [], smooth, *maps.table(p).tolist())
         if len(self._kept) >= MOST_MAPS:
             self._kept.clear()
-        unlisted = count_unlisted(self._correction, patterns, np.ones(1, dtype=np.int64)).tolist()
-        kept = Known(found, unlisted, *self._result(math.nan, unlisted)[1:])
+        person = ScoringRows(np.zeros(1), patterns, np.zeros(1, dtype=np.int64), [])
+        told = Unlisted(self._correction).add(person)
+        kept = Known(found, told.counts[: len(code)].tolist(), tuple(told.unseen), tuple(told.messages()))
         self._kept[code if unseen is None else (unseen, code)] = kept
         return kept
-
-    def _result(self, corrected: float, unlisted: Sequence[int]) -> Result:
-        """A corrected score, given which attributes and features have a value that is not listed."""
-        correction = self._correction
-        names = [*correction.attributes, *(feature.column for feature in self._points)]
-        folded = [name in correction.folded for name in correction.attributes]
-        unseen = [name for name, n, gone in zip_longest(names, unlisted, folded) if n and not gone]
-        return Result(corrected, tuple(unseen), tuple(unlisted_messages(correction, unlisted, 1)))
 
     def _as_a_row(
         self, score: Any, values: dict[str, Any], invalid: Invalid, unseen: Unseen | None
@@ -182,9 +174,7 @@ class OnePerson:
         columns = {column: [value] for column, value in values.items()} or None
         rows = rows_to_score([score], columns, self._correction, invalid=invalid)
         corrected = self._correction.apply_to_rows(rows, unseen=unseen, invalid=invalid)
-        people = np.ones(len(rows.patterns), dtype=np.int64)
-        unlisted = count_unlisted(self._correction, rows.patterns, people, rows.codes)
-        return self._result(float(corrected[0]), unlisted.tolist())
+        return _result(float(corrected[0]), Unlisted(self._correction).add(rows))
 
     def _refuse_names(self, values: Mapping[str, Any]) -> None:
         missing = [name for name in self._columns if name not in values]
@@ -197,6 +187,10 @@ class OnePerson:
             argument=(missing or unknown)[0],
             next_step="pass None for a value that is missing" if missing else None,
         )
+
+
+def _result(corrected: float, unlisted: Unlisted) -> Result:
+    return Result(corrected, tuple(unlisted.unseen), tuple(unlisted.messages()))
 
 
 def _listed(names: list[str]) -> str:
@@ -244,7 +238,7 @@ def _test(test: ColumnTest) -> Callable[[Keys, Numbers], bool]:
     column = test.column
     if test.op in COMPARED:
         compare, limit = COMPARED[test.op], float(test.values[0])
-        return lambda _, numbers: compare(numbers[column], limit)  # NaN passes none
+        return lambda _, numbers: bool(compare(numbers[column], limit))  # NaN passes none
     if test.op == "missing":
         return lambda keys, _: keys[column] is None
     wanted = wanted_keys(test)

@@ -1,6 +1,6 @@
 """Computes corrected scores for batches of columns, for frames of any engine and for files.
 
-Each batch is scored by `Correction.apply_to_patterns`. Scoring a row needs no other row, so that the data can
+Each batch is scored by `Correction.apply_to_rows`. Scoring a row needs no other row, so that the data can
 be divided into batches anywhere. Every engine provides its rows as Arrow or pandas batches, and gets the same
 kind of frame back. It is recognised by the type of the frame, so that only an engine in use is imported.
 """
@@ -8,7 +8,7 @@ kind of frame back. It is recognised by the type of the frame, so that only an e
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from hashlib import sha256
@@ -20,9 +20,10 @@ import pyarrow as pa
 
 from propcal.core.arguments import check_choice, check_number
 from propcal.core.correction.correction import Correction
-from propcal.core.correction.definition import ScoringRows, count_unlisted, unlisted, warn_of_unlisted
+from propcal.core.correction.definition import ScoringRows
+from propcal.core.correction.unlisted import Unlisted
 from propcal.core.grid import UNIT, FloatArray, to_grid
-from propcal.data.derive import numeric_columns, sized_columns
+from propcal.data.derive import numeric_columns
 from propcal.data.frames import frame_columns, numbers, require
 from propcal.data.role_columns import FEWEST_SWAPPED, INVALID, ScoreTally
 from propcal.data.rows import refuse_truths, rows_to_score
@@ -64,20 +65,15 @@ class Scorer:
     @property
     def numeric(self) -> list[str]:
         """The columns that must be numeric."""
-        known = self.correction.patterns
-        return [self.score, *numeric_columns(known.derived, known.attributes), *self._features(numbers=True)]
+        known, features = self.correction.patterns, self.correction.features
+        with_points = [feature.column for feature in features if feature.is_number]
+        return [self.score, *numeric_columns(known.derived, known.attributes), *with_points]
 
     @property
     def texts(self) -> list[str]:
         """The columns of which only levels are used: nothing compares them by size."""
-        known = self.correction.patterns
-        sized = {self.score, *self.numeric, *sized_columns(known.derived)}
-        levels = dict.fromkeys([*known.reads, *self._features(numbers=False)])
-        return [name for name in levels if name not in sized]
-
-    def _features(self, *, numbers: bool) -> list[str]:
-        """The columns with points that are numbers, or that are levels."""
-        return [f.column for f in self.correction.features if f.is_number == numbers]
+        others = {self.score, *self.correction.numeric}
+        return [name for name in self.correction.reads if name not in others]
 
     def correct(self, columns: Any, tally: Tally | None = None) -> FloatArray:
         """The corrected scores of a batch of columns (a mapping or a table); the batch may be empty.
@@ -110,7 +106,7 @@ class Scorer:
             return None
         rows = rows_to_score(raw, columns, self.correction, name, invalid=self.invalid)
         if tally is not None:
-            tally.add_levels(rows)
+            tally.unlisted.add(rows)
         return rows
 
     def _corrected(self, rows: ScoringRows | None) -> FloatArray:
@@ -134,14 +130,10 @@ class Scorer:
 
         return pd.Series(self.frame(part), index=part.index, name=self.column)
 
-    def batches(self, batches: Iterator[Any]) -> Iterator[Any]:
+    def batches(self, batches: Iterable[Any]) -> Iterator[Any]:
         """Record batches with one more column."""
         for batch in batches:
-            yield self.batch(batch)
-
-    def batch(self, batch: Any) -> Any:
-        """One record batch with one more column."""
-        return self.appended(batch, self.correct({name: batch.column(name) for name in self.wanted}))
+            yield self.appended(batch, self.correct({name: batch.column(name) for name in self.wanted}))
 
     def appended(self, batch: Any, corrected: FloatArray) -> Any:
         """A record batch with its corrected scores."""
@@ -184,31 +176,15 @@ class Tally(ScoreTally):
 
     def __init__(self, scorer: Scorer) -> None:
         super().__init__()
-        self._name, self._correction = Column(scorer.score), scorer.correction
+        self._name, self._invalid = Column(scorer.score), scorer.invalid
         self._between = False  # whether a score lies between 0 and 1
-        self._invalid = scorer.invalid
-        features = [feature.column for feature in self._correction.features]
-        self._names = (*self._correction.attributes, *features)
-        self._unlisted = np.zeros(len(self._names), dtype=np.int64)
-        self._unseen_rows = self._changed = self._shift = 0  # the shift in units of the grid
+        self.unlisted = Unlisted(scorer.correction)
+        self._changed = self._shift = 0  # the shift in units of the grid
 
     def add_scores(self, scores: FloatArray) -> bool:
         """Count a batch; returns whether all scores so far are in [0, 1]."""
         self._between |= bool(np.any((scores > 0) & (scores < 1)))
         return self.add(scores)
-
-    def add_levels(self, rows: ScoringRows) -> None:
-        """Count the levels that did not occur in fitting."""
-        patterns, folded = rows.patterns, self._correction.folded
-        people = np.bincount(rows.code, minlength=len(patterns))
-        self._unlisted += count_unlisted(self._correction, patterns, people, rows.codes)
-        new = np.zeros(len(patterns), dtype=bool)
-        for name, own in zip(patterns.attributes, unlisted(self._correction, patterns)):
-            new |= own & (name not in folded)
-        strange = new[rows.code]
-        for feature, codes in zip(self._correction.features, rows.codes):
-            strange |= np.isin(codes, feature.unseen_codes)
-        self._unseen_rows += int(np.count_nonzero(strange))
 
     def add_changes(self, scores: FloatArray, corrected: FloatArray) -> None:
         """Count how many scores a batch changes, and by how much."""
@@ -218,17 +194,10 @@ class Tally(ScoreTally):
 
     def summary(self) -> ScoringSummary:
         """What was counted."""
-        valid, unseen = self.n - self.invalid, dict[str, int]()
-        unseen_rows = self._unseen_rows
-        for i, (name, count) in enumerate(zip(self._names, self._unlisted.tolist())):
-            folded = i < len(self._correction.attributes) and name in self._correction.folded
-            if folded and 1 < count == self.n:  # some other levels are expected there, but not only others
-                unseen_rows = count
-            elif folded or not count:
-                continue
-            unseen[name] = unseen.get(name, 0) + count
+        valid, unlisted = self.n - self.invalid, self.unlisted
         shift = self._shift / UNIT / valid if valid else None
-        return ScoringSummary(self.n, self.invalid, unseen_rows, unseen, self._changed, shift)
+        counts = (self.n, self.invalid, unlisted.unseen_rows, unlisted.unseen)
+        return ScoringSummary(*counts, self._changed, shift)
 
     def refuse_unseen(self, most: float | None) -> None:
         """Refuse rows of which more than this share have values that did not occur in fitting."""
@@ -249,7 +218,7 @@ class Tally(ScoreTally):
             self.check(self._name, scoring=True)
         if self.n - self.invalid >= FEWEST_SWAPPED and not self._between:
             self._warn("holds only 0 and 1", "is it the outcome instead of the score?")
-        warn_of_unlisted(self._correction, self._unlisted, self.n)
+        self.unlisted.warn()
         if self.invalid and count_invalid:
             kept = self._invalid == "keep"
             become = "they are returned unchanged" if kept else "their corrected score is missing"
@@ -315,7 +284,7 @@ def _all_rows(frame: Any, scorer: Scorer) -> FloatArray:
 
 
 def _record_batch(frame: Any, scorer: Scorer) -> Any:
-    return scorer.batch(frame)
+    return next(scorer.batches([frame]))
 
 
 def _reader(frame: Any, scorer: Scorer) -> Any:

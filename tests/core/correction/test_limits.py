@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from propcal import Correction, Groups, PMCBoost
-from propcal.core.correction.maps import PatternMaps, steps_by_pattern
+from propcal.core.correction.maps import Replay
 from propcal.errors import FileFormatError, InputError
 
 UNIT = 1 << 32
@@ -199,10 +199,10 @@ def test_an_explanation_is_bounded(monkeypatch):
 def test_steps_are_bins_that_updates_lead_to():
     inside = np.array([[True, False], [True, True]])
     updates = np.array([[0, 0, UNIT // 10], [1, 1, -UNIT // 20], [1, 1, UNIT]])
-    edges = np.array(TENTHS)
-    found = steps_by_pattern(inside, updates, edges)
+    replay = Replay(inside, updates, np.array(TENTHS))
+    found = replay.steps()
     assert found.tolist() == [10 + 1 + 2 + 1, 10 + 2 + 1]
-    assert len(PatternMaps.of_updates(inside, updates, edges).starts) == 3
+    assert len(replay.maps().starts) == 3
 
 
 def test_more_bins_than_can_be_saved_are_not_fitted():

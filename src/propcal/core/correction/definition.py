@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain, islice
 from math import nan
-from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from propcal.core.arguments import Unseen, check_choice, check_number
 from propcal.core.bins import Bins
 from propcal.core.conditions import Recipe
-from propcal.core.correction.maps import MOST_STEPS, PatternMaps, refuse_work, steps_by_pattern
+from propcal.core.correction.maps import MOST_STEPS, PatternMaps, Replay, refuse_work
 from propcal.core.correction.points_table import FeaturePoints, PointsTable
 from propcal.core.correction.smooth_map import SmoothStart
-from propcal.core.grid import BoolArray, FloatArray, IntArray, SumArray, WithoutCaches, from_grid
+from propcal.core.correction.unlisted import Unlisted
+from propcal.core.grid import FloatArray, IntArray, WithoutCaches, from_grid
 from propcal.core.groups import Group, membership
-from propcal.core.patterns import BESIDE, OTHER, TRUTHS, Level, Patterns, as_listed, patterns_of, sort_levels
-from propcal.errors import Message, UnknownLevelWarning, UnseenError, refused
+from propcal.core.patterns import BESIDE, Patterns, as_listed, combinations_present
+from propcal.errors import UnseenError, refused
 from propcal.numbers import plural
 
 if TYPE_CHECKING:
@@ -51,13 +51,6 @@ class ScoringRows(NamedTuple):
     patterns: Patterns
     code: Any
     codes: list[Any]
-
-
-class How(TypedDict, total=False):
-    """How many updates are applied, and what is done about patterns that were not seen in fitting."""
-
-    n_updates: int | None
-    unseen: str | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,8 +126,8 @@ class Definition(WithoutCaches):
         Composes as many maps as can be had in about a second; whatever it leaves out is refused, if need
         be, when it is asked for.
         """
-        inside = membership(self.groups, self.patterns)
-        steps = steps_by_pattern(inside, self.updates, self.bins.edges)
+        whole = Replay(membership(self.groups, self.patterns), self.updates, self.bins.edges)
+        steps = whole.steps()
         refuse_work(len(self.updates), len(self.patterns), int(steps.sum()))
         if self.start is not None:
             self.start.refuse_overgrown(len(self.patterns))
@@ -142,33 +135,23 @@ class Definition(WithoutCaches):
         if first == len(self.patterns):
             _ = self.maps  # which are needed anyway
         elif first:
-            PatternMaps.of_updates(inside[:, :first], self.updates, self.bins.edges)
+            whole._replace(inside=whole.inside[:, :first]).maps()
 
-    def replay(self, patterns: Patterns, n_updates: int | None = None) -> PatternMaps:
+    def replay(self, patterns: Patterns) -> PatternMaps:
         """Maps of any patterns, from the updates of the groups that they belong to."""
-        return PatternMaps.of_updates(*self._to_replay(patterns, n_updates))
+        return self._replay(patterns, None).maps()
 
-    def _to_replay(self, patterns: Patterns, n_updates: int | None) -> tuple[Any, ...]:
-        """Which groups contain which patterns, the updates, the bins, and the recalibrated scores."""
-        if n_updates is None:
-            n_updates = self.n_updates
-        check_number("n_updates", n_updates, at_least=0, whole=True)
-        patterns = as_listed(patterns, self.patterns, self.folded)
+    def _replay(self, patterns: Patterns, n_updates: int | None) -> Replay:
+        """What the maps of patterns are composed from."""
+        n_updates = self.n_updates if n_updates is None else n_updates
+        patterns = as_listed(patterns, self.folded)
         inside = membership(self.groups, patterns)
         smooth = None
         if self.start is not None and n_updates > 0:
             smooth = self.start.values(patterns)
             n_updates -= 1
         n_updates = max(n_updates - (self.points is not None), 0)
-        return inside, self.updates[:n_updates], self.bins.edges, smooth, self.monotone
-
-    def _replay_in_parts(self, patterns: Patterns, n_updates: int | None) -> Iterator[PatternMaps]:
-        """Like `replay`, in consecutive parts. How many patterns there are does not matter to the limits."""
-        terms = 0 if self.start is None else len(self.start.groups)
-        at_once = min(MOST_AT_ONCE, MOST_STEPS // max(len(self.groups), terms, 1) or 1)
-        for first in range(0, len(patterns), at_once):
-            some = replace(patterns, table=patterns.table[first : first + at_once])
-            yield from PatternMaps.in_parts(*self._to_replay(some, n_updates))
+        return Replay(inside, self.updates[:n_updates], self.bins.edges, smooth, self.monotone)
 
     def maps_of(
         self,
@@ -187,47 +170,52 @@ class Definition(WithoutCaches):
         check_choice("unseen", policy, ("replay", "keep", "error"))
         if n_updates is not None:
             check_number("n_updates", n_updates, at_least=0, whole=True)
-        cached = patterns.levels is self.patterns.levels and len(patterns) <= MOST_AT_ONCE
-        key = (n_updates, policy == "keep", patterns.table.tobytes()) if cached else None
-        known, parts = self._recent.get(key) or (self.known(patterns), None)
+        known = self.known(patterns)
         if policy == "error":
             self.refuse_unseen(np.ones(len(patterns), dtype=np.int64) if people is None else people, known)
-        if parts is not None:
-            return parts
-        found = self._parts(patterns, n_updates, known, keep=policy == "keep")
-        some = list(islice(found, MOST_CACHED_PARTS + 1)) if cached else []
-        if not cached or len(some) > MOST_CACHED_PARTS:
-            return chain(some, found)
+        key = n_updates, policy == "keep", patterns.table.tobytes()
+        if recent := self._recent.get(key):
+            return recent
+        parts = self._parts(patterns, n_updates, known, keep=policy == "keep")
+        first = list(islice(parts, MOST_CACHED_PARTS + 1))
+        if len(first) > MOST_CACHED_PARTS or len(patterns) > MOST_AT_ONCE:
+            return chain(first, parts)
         if len(self._recent) >= MOST_RECENT:
             self._recent.clear()
-        self._recent[key] = known, some
-        return some
+        self._recent[key] = first
+        return first
 
     @cached_property
-    def _recent(self) -> dict[Any, tuple[IntArray, list[Part]]]:
+    def _recent(self) -> dict[tuple[int | None, bool, bytes], list[Part]]:
         return {}
 
     def _parts(
         self, patterns: Patterns, n_updates: int | None, known: IntArray, *, keep: bool
     ) -> Iterator[Part]:
-        seen = known >= 0
-        if n_updates is None and np.any(seen):
+        """Maps of patterns seen in fitting, then of others. How many there are does not matter to limits."""
+        seen, whole = known >= 0, n_updates is None
+        if whole and np.any(seen):
             yield Part(self.maps, known)
-        other, done = np.flatnonzero((~seen & (not keep)) | (seen & (n_updates is not None))), 0
-        for maps in self._replay_in_parts(replace(patterns, table=patterns.table[other]), n_updates):
-            place = np.full(len(patterns), -1)
-            place[other[done : done + len(maps)]] = np.arange(len(maps))
-            done += len(maps)
-            yield Part(maps, place)
+        others = np.flatnonzero(seen & (not whole) | ~seen & (not keep))
+        terms = 0 if self.start is None else len(self.start.groups)
+        at_once = min(MOST_AT_ONCE, MOST_STEPS // max(len(self.groups), terms, 1) or 1)
+        for begin in range(0, len(others), at_once):
+            some = others[begin : begin + at_once]
+            replay = self._replay(replace(patterns, table=patterns.table[some]), n_updates)
+            for maps in replay.in_parts():
+                place = np.full(len(patterns), -1)
+                place[some[: len(maps)]] = np.arange(len(maps))
+                some = some[len(maps) :]
+                yield Part(maps, place)
 
     def known(self, patterns: Patterns) -> IntArray:
         """The index of each pattern among those seen in fitting; -1 if unseen."""
-        keys = as_listed(patterns, self.patterns, self.folded).keys()
-        return np.array([self._seen.get(key, -1) for key in keys], dtype=np.int64)
+        rows = as_listed(patterns, self.folded).table.tolist()
+        return np.array([self._seen.get(tuple(row), -1) for row in rows], dtype=np.int64)
 
     @cached_property
     def _seen(self) -> dict[Any, int]:
-        return {key: p for p, key in enumerate(self.patterns.keys())}
+        return {tuple(row): p for p, row in enumerate(self.patterns.table.tolist())}
 
     def refuse_unseen(self, people: IntArray, known: IntArray) -> None:
         """Raise an error if anyone has a pattern that was not seen in fitting."""
@@ -237,80 +225,57 @@ class Definition(WithoutCaches):
             have = f"{plural(count, 'row')} {'has' if count == 1 else 'have'}"
             raise refused(key, UnseenError, have=have, attributes=list(self.attributes))
 
-    def apply_to_rows(self, rows: ScoringRows, *, invalid: str = "error", **how: Unpack[How]) -> FloatArray:
-        """Correct checked rows, as `apply_to_patterns` does."""
-        odds, n_updates = None, how.get("n_updates")
+    def apply_to_rows(
+        self,
+        rows: ScoringRows,
+        *,
+        n_updates: int | None = None,
+        unseen: str | None = None,
+        invalid: str = "error",
+    ) -> FloatArray:
+        """Correct checked rows."""
+        score, code, patterns = rows.score, rows.code, rows.patterns
+        odds, corrected = None, score.copy()
         if self.points is not None and (n_updates is None or n_updates > (self.start is not None)):
             odds = self.points.odds(rows.codes)
-        return self.apply_to_patterns(rows.score, rows.code, rows.patterns, odds=odds, invalid=invalid, **how)
-
-    def apply_to_patterns(
-        self,
-        score: FloatArray,
-        code: IntArray,
-        patterns: Patterns,
-        *,
-        odds: FloatArray | None = None,
-        invalid: str = "error",
-        **how: Unpack[How],
-    ) -> FloatArray:
-        """Correct checked scores of people whose pattern is row `code` of `patterns`.
-
-        `odds` is what their points multiply their odds by; a correction without points needs none.
-        """
-        valid = np.ones(0) if invalid == "error" else (score >= 0) & (score <= 1)
-        if not np.all(valid):
-            corrected = np.full(len(score), nan) if invalid == "null" else score.copy()
-            some = None if odds is None else odds[valid]
-            corrected[valid] = self.apply_to_patterns(score[valid], code[valid], patterns, odds=some, **how)
-            return corrected
-        people = np.bincount(code, minlength=len(patterns))
-        corrected = score
-        for maps, place in self.maps_of(patterns, people, **how):
-            if corrected is score and np.all(place >= 0):  # usually there is one part
-                return np.asarray(maps.apply(score, place[code], odds))
-            corrected = score.copy() if corrected is score else corrected
-            rows = np.flatnonzero(place[code] >= 0)
-            some = None if odds is None else odds[rows]
-            corrected[rows] = maps.apply(score[rows], place[code[rows]], some)
-        return corrected.copy() if corrected is score else corrected
+        if invalid != "error":
+            valid = (score >= 0) & (score <= 1)
+            if invalid == "null":
+                corrected[~valid] = nan
+            code = np.where(valid, code, len(patterns))  # behind the last pattern
+        people = np.bincount(code, minlength=len(patterns))[: len(patterns)]
+        for maps, place in self.maps_of(patterns, people, n_updates=n_updates, unseen=unseen):
+            of_row = np.append(place, -1)[code]
+            some = slice(None) if np.all(of_row >= 0) else np.flatnonzero(of_row >= 0)
+            corrected[some] = maps.apply(score[some], of_row[some], None if odds is None else odds[some])
+        return corrected
 
     def apply_to_atoms(self, atoms: Atoms) -> FloatArray:
         """Corrected score of each atom, whose attributes must be those of the correction (or more)."""
         if self.points is not None:
             raise refused("points of groups", columns=list(self.points.columns))
-        patterns, code = self._patterns_in(atoms.patterns)
-        people = np.bincount(code, weights=atoms.pattern_sums(atoms.people), minlength=len(patterns))
-        warn_of_unlisted(self, count_unlisted(self, patterns, people), atoms.n_people)
-        return self.apply_to_patterns(from_grid(atoms.score), code[atoms.pattern_index()], patterns)
+        rows = self._rows_of(atoms)
+        Unlisted(self).add(rows, atoms.people).warn()
+        return self.apply_to_rows(rows)
 
     def unseen_share(self, atoms: Atoms) -> float:
         """The share of people with a level that did not occur in fitting."""
-        patterns, code = self._patterns_in(atoms.patterns)
-        new = np.zeros(len(patterns), dtype=bool)
-        for name, own in zip(self.attributes, unlisted(self, patterns)):
-            new |= own & (name not in self.folded or np.all(own))
-        return float(atoms.pattern_sums(atoms.people)[new[code]].sum() / atoms.n_people)
+        return Unlisted(self).add(self._rows_of(atoms), atoms.people).unseen_rows / atoms.n_people
 
-    def _patterns_in(self, theirs: Patterns) -> tuple[Patterns, IntArray]:
-        """Patterns of the attributes of the correction, and which of them each of `theirs` is."""
-        levels, codes = [], []
+    def _rows_of(self, atoms: Atoms) -> ScoringRows:
+        """Atoms as rows to be scored, without features."""
+        patterns, code = self.in_known_levels(atoms.patterns)
+        return ScoringRows(from_grid(atoms.score), patterns, code[atoms.pattern_index()], [])
+
+    def in_known_levels(self, theirs: Patterns) -> tuple[Patterns, IntArray]:
+        """Patterns in terms of the attributes and levels of the correction, and which each of `theirs` is."""
+        known, codes = self.patterns, []
         for a, place in enumerate(self._places_in(theirs)):
-            own, code = self._as_truths(a, theirs.levels[place], theirs.table[:, place])
-            levels.append(own)
-            codes.append(code)
-        return patterns_of(self.attributes, tuple(levels), codes, len(theirs), self.patterns.derived)
-
-    def _as_truths(
-        self, a: int, levels: tuple[Level, ...], code: IntArray
-    ) -> tuple[tuple[Level, ...], IntArray]:
-        """Levels with 1 and 0 as truth values where the attribute has no others, and each row's place."""
-        places = self.patterns.places(a)
-        if len(places) == len(self.patterns.levels[a]):
-            return levels, code
-        read = [TRUTHS[level] if level in places and level in TRUTHS else level for level in levels]
-        kept = sort_levels([*{*read}])
-        return kept, np.array([kept.index(level) for level in read])[code]
+            listed, other = known.places(a), len(known.levels[a])
+            code = np.array([listed.get(level, other) for level in theirs.levels[place]], dtype=np.int64)
+            codes.append(code[theirs.table[:, place]])
+        table, code = combinations_present(codes, [len(own) + 1 for own in known.levels], len(theirs))
+        return replace(known, table=table), code
 
     def _places_in(self, patterns: Patterns) -> list[int]:
         """Where these patterns have the attributes of the correction, made alike; an error if they do not."""
@@ -329,68 +294,3 @@ class Definition(WithoutCaches):
         """The attributes that it reads beside `own` (or makes in another way), under names of their own."""
         mine = {name: self.patterns.derived.get(name, name) for name in self.attributes}
         return {f"{BESIDE}{name}": made for name, made in mine.items() if own.get(name) != made}
-
-
-def count_unlisted(
-    correction: Definition, patterns: Patterns, people: SumArray, codes: Sequence[Any] = ()
-) -> IntArray:
-    """How many values of each attribute, and of each feature with points, the correction does not list.
-
-    `people` is the number of people with each pattern; `codes` has the codes of each feature.
-    """
-    counts = [int(people[new].sum()) for new in unlisted(correction, patterns)]
-    if correction.points is not None and len(codes):
-        counts += correction.points.unseen(codes).tolist()
-    return np.array(counts, dtype=np.int64)
-
-
-def unlisted(correction: Definition, patterns: Patterns) -> list[BoolArray]:
-    """For each attribute, which patterns have a level that the correction does not list."""
-    levels = zip(patterns.levels, correction.patterns.levels, patterns.table.T)
-    # the last entry is for levels that are in neither list
-    return [np.array([*(level not in known for level in own), True])[place] for own, known, place in levels]
-
-
-def warn_of_unlisted(correction: Definition, counts: IntArray, n: int) -> None:
-    """Warn how many of n values of each attribute and feature are not listed, without showing them."""
-    for message in unlisted_messages(correction, counts, n):
-        warnings.warn(message, UnknownLevelWarning, stacklevel=4)
-
-
-def unlisted_messages(correction: Definition, counts: Sequence[int] | IntArray, n: int) -> list[Message]:
-    """What to warn of.
-
-    A shared correction leaves out values that few people had, and cannot tell the two apart. Where rare
-    levels were folded, unlisted ones are expected, unless all are.
-    """
-    messages = []
-    names = (*correction.attributes, *(feature.column for feature in correction.features))
-    coded = "Is the column coded differently?"
-    for i, (name, count) in enumerate(zip(names, counts)):
-        has_groups = i < len(correction.attributes)
-        if has_groups and name in correction.folded:
-            if 1 < count == n:
-                none = f"none of the {n:,} values is listed in this correction, so all of them count as"
-                messages.append(Message(f'{name!r}: {none} "{OTHER}"', argument=name, next_step=coded))
-        elif count:
-            told = (_not_listed if correction.is_shared and has_groups else _not_seen)(int(count), n)
-            rest = f"no group of {name!r} applies to these rows"
-            problem = f"{name!r}: {told}, so {rest if has_groups else 'these rows have no points for it'}"
-            step = coded if 1 < count == n else None
-            messages.append(Message(problem, argument=name, next_step=step))
-    return messages
-
-
-def _not_seen(count: int, n: int) -> str:
-    if count < n:
-        return f"{count:,} of {n:,} values did not occur in the fitting data"
-    none = "the value did not occur" if n == 1 else f"none of the {n:,} values occurred"
-    return f"{none} in the fitting data"
-
-
-def _not_listed(count: int, n: int) -> str:
-    """The same of a shared correction."""
-    these = f"{count:,} of {n:,} values {'is' if count == 1 else 'are'} not"
-    if count == n:
-        these = "the value is not" if n == 1 else f"none of the {n:,} values is"
-    return f"{these} listed in this shared correction, which omits values that few people had"

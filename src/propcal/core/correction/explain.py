@@ -199,13 +199,11 @@ def _name(group: Group | None) -> str:
 def explained(correction: Definition, rows: ScoringRows, unit: str, labels: Labels | None) -> Explanation:
     """Replay the correction of some people, step by step."""
     code = rows.code.astype(np.int64)
-    patterns = as_listed(rows.patterns, correction.patterns, correction.folded)
+    corrected = correction.apply_to_rows(rows)
+    patterns = as_listed(rows.patterns, correction.folded)
     new = correction.known(patterns) < 0
-    inside = membership(correction.groups, patterns)
-    if correction.unseen == "error":
-        correction.refuse_unseen(np.bincount(code, minlength=len(patterns)), np.where(new, -1, 0))
     kept = new & (correction.unseen == "keep")
-    inside &= ~kept
+    inside = membership(correction.groups, patterns) & ~kept
     reasons = _reasons(correction)
     steps = _Steps(to_grid(rows.score), len(reasons) - 1)
     if correction.start is not None:
@@ -214,14 +212,8 @@ def explained(correction: Definition, rows: ScoringRows, unit: str, labels: Labe
         steps.add_points(correction.points, rows.codes, kept[code])
     for u, who, before, after in replay(steps.score, code, inside, correction.updates, correction.bins.edges):
         steps.add(who, np.full(len(who), len(reasons) - 1 - len(correction.updates) + u), before, after)
-    corrected = from_grid(steps.score)
-    if correction.points is None:
-        corrected = np.where(steps.score == to_grid(rows.score), rows.score, corrected)
-    corrected = np.where(kept[code], rows.score, corrected)
-    if correction.monotone and len(correction.updates):  # some are held at what lower scores have
-        corrected = correction.apply_to_rows(rows)
-        held = np.full(len(code), len(reasons) - 1)
-        steps.add(np.arange(len(code)), held, steps.score, to_grid(corrected))
+    # some are held at what lower scores have
+    steps.add(np.arange(len(code)), np.full(len(code), len(reasons) - 1), steps.score, to_grid(corrected))
     groups = list(dict.fromkeys(reason.group for reason in reasons if reason.group is not None))
     own = [group for group in groups if not is_feature(group)]
     named = dict(zip(own, group_labels(own, correction.patterns, labels, everyone=f"All {unit}")))

@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -64,53 +64,8 @@ class PatternMaps:
         return len(self.starts) - 1
 
     @classmethod
-    def of_updates(
-        cls,
-        inside: BoolArray,
-        updates: IntArray,
-        edges: IntArray,
-        smooth: IntArray | None = None,
-        monotone: bool = False,
-    ) -> PatternMaps:
-        """The maps of the patterns (columns of `inside`), each from the updates of its groups (rows).
-
-        If `monotone`, a map gives no score less than a lower score: it becomes its own running maximum.
-        """
-        n = inside.shape[1]
-        refuse_work(len(updates), n, int(steps_by_pattern(inside, updates, edges).sum()))
-        maps = next(cls.in_parts(inside, updates, edges, smooth, monotone))
-        if len(maps) < n:
-            raise _too_large("many pieces", len(updates), n, most=MOST_PIECES)
-        return maps
-
-    @classmethod
-    def in_parts(
-        cls,
-        inside: BoolArray,
-        updates: IntArray,
-        edges: IntArray,
-        smooth: IntArray | None = None,
-        monotone: bool = False,
-    ) -> Iterator[PatternMaps]:
-        """Like `of_updates`, in consecutive parts. The limits apply to each pattern by itself."""
-        steps = steps_by_pattern(inside, updates, edges)
-        refuse_work(len(updates), 1, int(steps.max(initial=0)))
-        tables: list[IntArray] = []
-        first = n_pieces = 0
-        for p, members in enumerate(inside.T):
-            table = _composed(members, updates, edges, int(steps.sum()))
-            if not len(table):
-                raise _too_large("many pieces", len(updates), 1, most=MOST_PIECES)
-            if n_pieces + len(table) > MOST_PIECES:
-                yield cls._of_tables(tables, None if smooth is None else smooth[first:p])
-                tables, first, n_pieces = [], p, 0
-            tables.append(in_order(table) if monotone else table)
-            n_pieces += len(table)
-        if tables:
-            yield cls._of_tables(tables, None if smooth is None else smooth[first:])
-
-    @classmethod
-    def _of_tables(cls, tables: Sequence[IntArray], smooth: IntArray | None) -> PatternMaps:
+    def of_tables(cls, tables: Sequence[IntArray], smooth: IntArray | None) -> PatternMaps:
+        """The maps whose pieces are these, rows of begin, slope and offset."""
         starts = np.cumsum([0, *map(len, tables)])
         begin, slope, offset = (np.concatenate([table[:, c] for table in tables]) for c in range(3))
         none = np.empty((len(tables), 0), dtype=np.int64)
@@ -194,20 +149,70 @@ class PatternMaps:
         return begin, knot, low + np.searchsorted(own, value, side="right") - 1
 
 
-def steps_by_pattern(inside: BoolArray, updates: IntArray, edges: IntArray) -> IntArray:
-    """The number of steps for composing the map of each pattern (a column of `inside`).
+class Replay(NamedTuple):
+    """What the maps of some patterns are composed from.
 
-    A step is one bin reached by one update. The bins themselves and the search for the updates that apply
-    to a pattern also count.
+    Attributes
+    ----------
+    inside : array of bool, shape (n_groups, n_patterns)
+        Which groups contain which patterns.
+    updates : array of int64, shape (n_updates, 3)
+    edges : array of int64
+        Of the bins.
+    smooth : array of int64, optional
+        Each pattern's recalibrated scores at the knots.
+    monotone : bool
+        Whether a map gives no score less than a lower score: it becomes its own running maximum.
     """
-    begin, end = (np.clip(edges[updates[:, 1] + i] + updates[:, 2], 0, UNIT) for i in (0, 1))
-    inner = edges[1:-1]
-    reached = np.searchsorted(inner, end) - np.searchsorted(inner, begin, side="right")
-    by_group = np.bincount(updates[:, 0], 1 + np.maximum(reached, 0), minlength=len(inside)).astype(np.int64)
-    steps = np.full(inside.shape[1], len(inner) + 1 + len(updates) // UPDATES_PER_STEP, dtype=np.int64)
-    for g in np.flatnonzero(by_group):  # a matrix product would take eight times the memory of `inside`
-        steps += by_group[g] * inside[g]
-    return steps
+
+    inside: BoolArray
+    updates: IntArray
+    edges: IntArray
+    smooth: IntArray | None = None
+    monotone: bool = False
+
+    def steps(self) -> IntArray:
+        """The number of steps for composing the map of each pattern.
+
+        A step is one bin reached by one update. The bins themselves and the search for the updates that apply
+        to a pattern also count.
+        """
+        inside, updates, edges = self[:3]
+        begin, end = (np.clip(edges[updates[:, 1] + i] + updates[:, 2], 0, UNIT) for i in (0, 1))
+        inner = edges[1:-1]
+        reached = np.searchsorted(inner, end) - np.searchsorted(inner, begin, side="right")
+        by_group = np.bincount(updates[:, 0], 1 + np.maximum(reached, 0), len(inside)).astype(np.int64)
+        steps = np.full(inside.shape[1], len(inner) + 1 + len(updates) // UPDATES_PER_STEP, dtype=np.int64)
+        for g in np.flatnonzero(by_group):  # a matrix product would take eight times the memory of `inside`
+            steps += by_group[g] * inside[g]
+        return steps
+
+    def maps(self) -> PatternMaps:
+        """The maps of all patterns; the limits apply to them together."""
+        n = self.inside.shape[1]
+        refuse_work(len(self.updates), n, int(self.steps().sum()))
+        maps = next(self.in_parts())
+        if len(maps) < n:
+            raise _too_large("many pieces", len(self.updates), n, most=MOST_PIECES)
+        return maps
+
+    def in_parts(self) -> Iterator[PatternMaps]:
+        """Consecutive parts of the maps. The limits apply to each pattern by itself."""
+        steps, smooth = self.steps(), self.smooth
+        refuse_work(len(self.updates), 1, int(steps.max(initial=0)))
+        tables: list[IntArray] = []
+        first = n_pieces = 0
+        for p, members in enumerate(self.inside.T):
+            table = _composed(members, self.updates, self.edges, int(steps.sum()))
+            if not len(table):
+                raise _too_large("many pieces", len(self.updates), 1, most=MOST_PIECES)
+            if n_pieces + len(table) > MOST_PIECES:
+                yield PatternMaps.of_tables(tables, None if smooth is None else smooth[first:p])
+                tables, first, n_pieces = [], p, 0
+            tables.append(in_order(table) if self.monotone else table)
+            n_pieces += len(table)
+        if tables:
+            yield PatternMaps.of_tables(tables, None if smooth is None else smooth[first:])
 
 
 def refuse_work(n_updates: int, n_patterns: int, steps: int) -> None:

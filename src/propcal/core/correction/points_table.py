@@ -120,13 +120,6 @@ class PointsTable(WithoutCaches):
             product *= factors[code]
         return product
 
-    def unseen(self, codes: Sequence[Any]) -> IntArray:
-        """For each feature, how many values were missing or of other levels and never so in fitting."""
-        counts = []
-        for feature, code in zip(self.features, codes):
-            counts.append(int(np.isin(code, feature.unseen_codes).sum()))
-        return np.array(counts, dtype=np.int64)
-
     def rows(self) -> Iterator[tuple[str, str, int]]:
         """Column, level or range, and points of every piece that has any."""
         for feature in self.features:

@@ -20,7 +20,7 @@ from propcal.core.conditions import Recipe, recipe_from_json
 from propcal.core.correction.correction import Correction
 from propcal.core.correction.definition import Definition
 from propcal.core.correction.points_table import MOST_TOTAL, FeaturePoints, PointsTable
-from propcal.core.correction.smooth_map import MOST_SHIFT, MOST_WITH_ENDS, N_KNOTS, SmoothStart
+from propcal.core.correction.smooth_map import N_KNOTS, SmoothStart
 from propcal.core.grid import UNIT
 from propcal.core.groups import Group
 from propcal.core.patterns import Level, Patterns, sort_levels
@@ -236,7 +236,7 @@ def _correction(content: dict[str, Any], version: int) -> Correction:
     rows = [[low, *inner, high] for (_, inner), (low, high) in zip(content["start"], ends)]
     shifts = np.array(rows, dtype=np.int64).reshape(-1, N_KNOTS)
     start = SmoothStart(terms, shifts) if terms else None
-    most = MOST_WITH_ENDS if start and start.moves_ends else MOST_SHIFT
+    most = start.most if start else 0
     need(np.abs(shifts).max(initial=0) <= most, f'"start" must have whole numbers from -{most:,} to {most:,}')
     return Correction(
         patterns=patterns,
@@ -329,6 +329,5 @@ def _patterns(attributes: list[str], rows: list[Any], derived: dict[str, Recipe]
     need(strict.distinct([tuple(levels) for levels in rows]), '"patterns" must be distinct')
     levels = tuple(sort_levels([*{row[a] for row in rows}]) for a in range(n))
     places = [{level: i for i, level in enumerate(known)} for known in levels]
-    table = [[place[value] for place, value in zip(places, row)] for row in rows]
-    sorted_table = np.array(sorted(table), dtype=np.int64).reshape(len(rows), -1)
-    return Patterns(tuple(attributes), levels, sorted_table, derived)
+    table = sorted([place[level] for place, level in zip(places, row)] for row in rows)
+    return Patterns(tuple(attributes), levels, np.array(table, dtype=np.int64).reshape(len(rows), n), derived)

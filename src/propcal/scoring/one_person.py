@@ -45,9 +45,9 @@ Place = Callable[[Keys, Numbers], int]  # of an attribute or feature, from what 
 
 
 class PatternMap(NamedTuple):
-    """The map of one pattern as Python numbers: `at` and `smooth` of the smooth start, then the pieces."""
+    """The map of one pattern as Python numbers: the smooth start at its `knots`, then the pieces."""
 
-    at: list[int]
+    knots: list[int]
     smooth: list[int]
     begin: list[int]
     slope: list[int]
@@ -56,8 +56,8 @@ class PatternMap(NamedTuple):
     def apply(self, score: float, odds: float | None = None) -> float:
         """What `PatternMaps.apply` does to a score of this pattern, to the last bit."""
         raw = value = math.floor(score * UNIT + 0.5)
-        if self.at:
-            at, smooth = self.at, self.smooth
+        if self.smooth:
+            at, smooth = self.knots, self.smooth
             k = bisect_left(at, raw, 1, len(at) - 1)
             width, low = at[k] - at[k - 1], smooth[k - 1]
             value = low + (2 * (smooth[k] - low) * (raw - at[k - 1]) + width) // (2 * width)
@@ -113,6 +113,7 @@ class OnePerson:
         texts = {level for levels in known.levels for level in levels if level is not None}
         texts |= {level for feature in correction.features for level in feature.levels}
         self._texts = {text for text in texts if level_key(text) == text}
+        self._knots = knots().tolist()
         self._kept: dict[Any, Known] = {}
 
     def __call__(self, score: Any, values: dict[str, Any], invalid: Invalid, unseen: Unseen | None) -> Result:
@@ -155,11 +156,8 @@ class OnePerson:
         table = np.array([code], dtype=np.int64).reshape(1, len(code))
         patterns, found = replace(known, table=table), None
         for maps, place in self._correction.maps_of(patterns, unseen=unseen):
-            p = int(place[0])
-            if p < 0:
-                continue
-            smooth = maps.smooth[p].tolist()
-            found = PatternMap(knots().tolist() if smooth else [], smooth, *maps.table(p).tolist())
+            if (p := int(place[0])) >= 0:
+                found = PatternMap(self._knots, maps.smooth[p].tolist(), *maps.table(p).tolist())
         if len(self._kept) >= MOST_MAPS:
             self._kept.clear()
         person = ScoringRows(np.zeros(1), patterns, np.zeros(1, dtype=np.int64), [])

@@ -109,18 +109,21 @@ class SmoothStart:
 
     def moved(self, change: IntArray) -> SmoothStart:
         """The same terms with this added to their shifts."""
-        most = MOST_WITH_ENDS if self.moves_ends else MOST_SHIFT
-        return SmoothStart(self.groups, np.clip(self.shifts + change, -most, most))
+        return SmoothStart(self.groups, np.clip(self.shifts + change, -self.most, self.most))
 
     @property
     def moves_ends(self) -> bool:
         """Whether scores of exactly 0 or 1 are shifted for anybody."""
         return bool(self.shifts[:, [0, -1]].any())
 
+    @property
+    def most(self) -> int:
+        """The largest shift of a term and of a pattern."""
+        return MOST_WITH_ENDS if self.moves_ends else MOST_SHIFT
+
     def _unordered(self, shift: IntArray) -> IntArray:
         """Scores at the knots for sums of shifts, before they are kept from falling."""
-        most = MOST_WITH_ENDS if self.moves_ends else MOST_SHIFT
-        shift = np.clip(shift, -most, most)
+        shift = np.clip(shift, -self.most, self.most)
         place = (np.arange(N_KNOTS) - N_KNOTS // 2) * (SHIFT_UNIT // KNOTS_PER_UNIT) + shift
         place = np.clip(place, -TABLE_REACH * SHIFT_UNIT, TABLE_REACH * SHIFT_UNIT)
         cell, part = np.divmod(place + TABLE_REACH * SHIFT_UNIT, TABLE_STEP)

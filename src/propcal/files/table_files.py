@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from propcal.data.csv_parquet_excel import SAMPLE_ROWS
 from propcal.errors import InputError, refused
+from propcal.files.transaction import whole_file
 
 TEXT = (".csv", ".tsv", ".txt")
 COMPRESSION = {".gz": "gzip", ".zst": "zstd"}
@@ -39,19 +40,18 @@ Write = Callable[[Any], None]  # appends the rows of a record batch
 
 
 @contextmanager
-def table_writer(
-    part: Path, path: str | PathLike[str], schema: Any, *, delimiter: str = ","
-) -> Iterator[Write]:
-    """Write batches to `part`, in the format that the name `path` indicates."""
+def table_writer(path: str | PathLike[str], schema: Any, *, delimiter: str = ",") -> Iterator[Write]:
+    """Write batches to a file, whole or not at all, in the format that its name indicates."""
     if not writes_text(path):
-        with _parquet(part, schema) as write:
+        with whole_file(path) as part, _parquet(part, schema) as write:
             yield write
         return
     for field in schema:
         if pa.types.is_nested(field.type) or "binary" in str(field.type):
             raise refused("type in csv", column=field.name, kind=field.type)
     delimiter = "\t" if ".tsv" in str(path).lower() else delimiter
-    with pa.output_stream(str(part), compression=COMPRESSION.get(Path(path).suffix.lower())) as stream:
+    compression = COMPRESSION.get(Path(path).suffix.lower())
+    with whole_file(path) as part, pa.output_stream(str(part), compression=compression) as stream:
         names = [pa.array([name]) for name in schema.names]
         stream.write(_lines(names, delimiter))
         yield lambda batch: stream.write(_lines(batch.columns, delimiter))

@@ -100,12 +100,11 @@ class MimicCohort:
     def save(self, path: str | PathLike[str]) -> None:
         """Write the visits as Parquet or CSV, depending on the file name."""
         from propcal.files.table_files import table_writer
-        from propcal.files.transaction import whole_file
 
         # the Parquet file records its source and rule, and a store of trials copies this
         about = {COHORT_KEY: f"MIMIC {self.layout}, rule: {self.rule}"}
         schema = self.table.schema.with_metadata(about)
-        with whole_file(path) as part, table_writer(part, path, schema) as write:
+        with table_writer(path, schema) as write:
             for batch in self.table.to_batches():
                 write(batch)
 

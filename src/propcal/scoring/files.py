@@ -16,7 +16,7 @@ from propcal.data.csv_parquet_excel import check_names
 from propcal.data.people_files import NUMBER, TEXT, PeopleFiles
 from propcal.errors import Message, refused
 from propcal.files.table_files import table_writer, writes_text
-from propcal.files.transaction import Outputs, outputs
+from propcal.files.transaction import outputs
 from propcal.interrupts import check as check_stop
 from propcal.scoring.scorer import Scorer, ScoringSummary, Tally
 
@@ -53,9 +53,9 @@ def score_files(
         check_names(people.path, people.names, scorer.wanted)
         if column in people.names:
             raise refused("column exists", where=people.path, column=column, how="--column")
-    with outputs() as out:
+    with outputs():
         for sources, path in jobs:
-            _write(scorer, tally, sources, path, out, advance or (lambda _: None))
+            _write(scorer, tally, sources, path, advance)
         tally.refuse_unseen(max_unseen)
         tally.tell(count_invalid=True)
     return tally.summary()
@@ -75,10 +75,9 @@ def _write(
     tally: Tally,
     sources: Sequence[PeopleFiles],
     path: str | PathLike[str],
-    out: Outputs,
-    advance: Callable[[int], None],
+    advance: Callable[[int], None] | None,
 ) -> None:
-    """Correct the rows of several files, one after another, into one file of a transaction."""
+    """Correct the rows of several files, one after another, into one file."""
     as_text = writes_text(path)
     filled = [people for people in sources if people.count()]  # data lakes contain files without rows
     typed = (filled or list(sources))[0]  # a text file without rows has no column types
@@ -86,9 +85,8 @@ def _write(
     kinds = dict.fromkeys(scorer.numeric, NUMBER) | dict.fromkeys(scorer.texts, TEXT)
     batches = chain.from_iterable(people.batches(scorer.wanted, kinds, as_text=as_text) for people in filled)
     first = list(islice(batches, 1))  # raises errors in a file before anything is written
-    part = out.file(path)
     with (
-        table_writer(part, path, schema, delimiter=sources[0].delimiter) as write_rows,
+        table_writer(path, schema, delimiter=sources[0].delimiter) as write_rows,
         ahead(batches) as rest,
         behind(write_rows) as write,
     ):
@@ -97,7 +95,8 @@ def _write(
             corrected = scorer.correct(columns, tally)
             if len(corrected):
                 write(scorer.appended(rows, corrected))
-            advance(len(rows))
+            if advance is not None:
+                advance(len(rows))
 
 
 @contextmanager

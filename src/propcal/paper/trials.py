@@ -18,7 +18,6 @@ import pandas as pd
 
 from propcal.core.bins import uniform
 from propcal.core.categories import bucket_sums, dc_of, mc_of, pmc_of
-from propcal.core.correction.definition import ScoringRows
 from propcal.core.correction.maps import TooLargeError
 from propcal.core.grid import UNIT, IntArray
 from propcal.core.groups import membership, pattern_name
@@ -282,9 +281,8 @@ class Bench:
                 limit = 3 * min(limit, method.n_updates_) // 4
 
         def corrected(rows: Rows) -> Rows:
-            patterns, code = correction.in_known_levels(rows.patterns)
-            scoring = ScoringRows(rows.score, patterns, code[rows.code], [])
-            return replace(rows, score=correction.apply_to_rows(scoring))
+            own = correction.rows_in_known_levels(rows.score, rows.code, rows.patterns)
+            return replace(rows, score=correction.apply_to_rows(own))
 
         return {**went, "fit_seconds": seconds}, corrected
 

@@ -264,18 +264,17 @@ class Definition(WithoutCaches):
 
     def _rows_of(self, atoms: Atoms) -> ScoringRows:
         """Atoms as rows to be scored, without features."""
-        patterns, code = self.in_known_levels(atoms.patterns)
-        return ScoringRows(from_grid(atoms.score), patterns, code[atoms.pattern_index()], [])
+        return self.rows_in_known_levels(from_grid(atoms.score), atoms.pattern_index(), atoms.patterns)
 
-    def in_known_levels(self, theirs: Patterns) -> tuple[Patterns, IntArray]:
-        """Patterns in terms of the attributes and levels of the correction, and which each of `theirs` is."""
+    def rows_in_known_levels(self, score: FloatArray, code: IntArray, theirs: Patterns) -> ScoringRows:
+        """Rows of other data, in terms of the attributes and levels of the correction, without features."""
         known, codes = self.patterns, []
         for a, place in enumerate(self._places_in(theirs)):
             listed, other = known.places(a), len(known.levels[a])
-            code = np.array([listed.get(level, other) for level in theirs.levels[place]], dtype=np.int64)
-            codes.append(code[theirs.table[:, place]])
-        table, code = combinations_present(codes, [len(own) + 1 for own in known.levels], len(theirs))
-        return replace(known, table=table), code
+            found = np.array([listed.get(level, other) for level in theirs.levels[place]], dtype=np.int64)
+            codes.append(found[theirs.table[:, place]])
+        table, of_pattern = combinations_present(codes, [len(own) + 1 for own in known.levels], len(theirs))
+        return ScoringRows(score, replace(known, table=table), of_pattern[code], [])
 
     def _places_in(self, patterns: Patterns) -> list[int]:
         """Where these patterns have the attributes of the correction, made alike; an error if they do not."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from inspect import signature
 from typing import Any, Self
 
@@ -353,19 +354,14 @@ def _probability_scale(raw: Any, outcome: Any, sample_weight: Any) -> Callable[[
     if np.ndim(raw) == 2:
         return _second_column
     platt = LogisticRegression(C=1e6).fit(np.reshape(raw, (-1, 1)), outcome, sample_weight=sample_weight)
-    return _Platt(float(platt.coef_[0, 0]), float(platt.intercept_[0]))
+    return partial(_platt, slope=float(platt.coef_[0, 0]), intercept=float(platt.intercept_[0]))
 
 
 def _second_column(probability: Any) -> FloatArray:
     return np.asarray(probability, dtype=np.float64)[:, 1]
 
 
-class _Platt:
-    """Turns decision values into probabilities (Platt scaling)."""
-
-    def __init__(self, slope: float, intercept: float) -> None:
-        self.slope, self.intercept = slope, intercept
-
-    def __call__(self, decision: Any) -> FloatArray:
-        log_odds = self.slope * np.asarray(decision, dtype=np.float64) + self.intercept
-        return np.asarray(1 / (1 + np.exp(-np.clip(log_odds, -700, 700))))
+def _platt(decision: Any, *, slope: float, intercept: float) -> FloatArray:
+    """Decision values as probabilities (Platt scaling)."""
+    log_odds = slope * np.asarray(decision, dtype=np.float64) + intercept
+    return np.asarray(1 / (1 + np.exp(-np.clip(log_odds, -700, 700))))

@@ -42,6 +42,7 @@ __all__ = ["MCBoost", "PMCBoost"]
 class FitOptions(TypedDict, total=False):
     """Further arguments of `fit`."""
 
+    cluster: Values | None
     positive: Label
     drop_missing: bool
     unit: str
@@ -103,7 +104,6 @@ class Boost(Parameters, BaseEstimator):
         *,
         sensitive_features: Table = ...,
         sample_weight: Values | None = ...,
-        cluster: Values | None = ...,
         **settings: Unpack[FitOptions],
     ) -> Self: ...
     @overload
@@ -116,7 +116,6 @@ class Boost(Parameters, BaseEstimator):
         outcome: Values,
         groups: Table = ...,
         weight: Values | None = ...,
-        cluster: Values | None = ...,
         **settings: Unpack[FitOptions],
     ) -> Self: ...
     @method_takes_frame(_fitting_columns)

@@ -210,6 +210,7 @@ def test_a_group_was_right_before_an_onset_if_its_events_vary_as_tosses_do(event
 def test_the_stake_is_shared_and_not_raised():
     assert ep.BET_STAKES.sum() == pytest.approx(1)
     assert ep.BET_STAKES.tolist() == ep.BET_STAKES[::-1].tolist()  # as much on either direction
+    assert ep.TILTS.tolist() == (-ep.TILTS[::-1]).tolist()
     # the first million beginnings leave (24 + 1) / (a million + 25) of it
     assert 1 - ep.onset_stakes(10**6).sum() == pytest.approx(25 / 1_000_025)
 
@@ -221,6 +222,13 @@ def test_the_maximum_of_a_parabola_lies_between_the_points_of_a_grid():
     assert ep._highest(-np.abs(x)[None] - 3.0) == pytest.approx([-3.0])  # at a point of the grid
     near_ends = np.array([-3.7, -2.3, 2.3, 3.7])
     assert ep._highest(7.0 - (x - near_ends[:, None]) ** 2) == pytest.approx(np.full(4, 7.0))
+
+
+def test_periods_without_anybody_are_no_evidence_against_the_reference():
+    """What is staked on errors that began, and what is left for later ones, add up to 1 in each period."""
+    grid = 2 * (ep._places(ep.FURTHEST) + ep._places(ep.SHIFTS[-1])) + 1
+    found = ep._against_reference(np.zeros((6, 2, grid)), np.array([True, True, False, False, False, False]))
+    assert found == pytest.approx(np.zeros((6, 2)), abs=1e-12)
 
 
 def test_a_group_with_nobody_at_the_reference_is_not_shifted():

@@ -129,8 +129,9 @@ def evidence_ranges(bins: Bins) -> Bins:
     """Every bin cut into four parts, and more of them near 0 and 1.
 
     >>> from propcal.core.bins import uniform
-    >>> (evidence_ranges(uniform(10)).edges[7:13] / UNIT).round(4).tolist()
-    [0.025, 0.05, 0.075, 0.1, 0.125, 0.15]
+    >>> edges = evidence_ranges(uniform(10)).edges / UNIT
+    >>> edges[7:13].round(4).tolist(), edges[-4:].round(4).tolist()
+    ([0.025, 0.05, 0.075, 0.1, 0.125, 0.15], [0.998, 0.999, 0.9995, 1.0])
     """
     steps = np.diff(bins.edges)[:, None] * np.arange(PARTS) // PARTS
     tails = to_grid(np.array([*TAILS, *(1 - cut for cut in TAILS)]))

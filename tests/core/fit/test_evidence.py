@@ -59,3 +59,9 @@ def test_rows_of_a_few_people_cannot_be_fitted():
     frame = visits(1, 5, 60).assign(y=lambda f: f["id"] % 2)
     with pytest.raises(InputError, match="about 5 different values, too few"):
         fitted(frame, cluster=frame["id"])
+
+
+def test_only_a_fit_with_repeat_visits_speaks_of_them():
+    frame = visits(1)
+    notes = [fitted(frame, cluster=named).fit_summary_.notes for named in (None, frame["id"])]
+    assert [any("repeat visits" in note for note in each) for each in notes] == [False, True]

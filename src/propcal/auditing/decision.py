@@ -154,10 +154,9 @@ def errors_found_in(data: FittingData, settings: Settings) -> FoundErrors:
     tests, limit = decide(data.rows, everybody, table, sizes, judged, effects, data.effect)
     found = tuple(test.test for test in sorted(tests, key=lambda test: test.adjusted_p) if test.rejected)
     overall = EVERYBODY.name in found or ht.SLOPE in found
-    between = ht.DIFFERENCES in found or ht.GROUP_SLOPES in found
     certain = any(certain_regions(atoms))  # they leave nothing to chance, so that there is no test
     found += (CERTAIN,) * certain
-    return FoundErrors(bool(tests), found, overall, limit, between, certain)
+    return FoundErrors(bool(tests), found, overall, limit, certain)
 
 
 def group_tests(

@@ -6,9 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from propcal import PMCBoost
+from propcal import PMCBoost, audit
 from propcal.core.correction.fit_summary import attribute_effects
+from propcal.core.fit import smooth_fit
 from propcal.core.grid import UNIT
+from propcal.core.logistic import expit
 from propcal.documents.correction import correction_blocks
 
 
@@ -69,6 +71,45 @@ def test_a_correction_reads_only_attributes_that_change_a_score():
     assert {a for group in model.correction_.groups for a, _ in group.conditions} == {"ward"}
     shared = model.correction_.shared()
     assert shared.reads == ("ward",)
+
+
+def wards(extra):
+    """Twelve wards of 1,000 people; all scores are a third too high, less so in ward 0."""
+    score = np.tile(np.repeat(np.linspace(0.1, 0.45, 8), 125), 12)
+    ward = np.repeat(np.arange(12), 1000)
+    events = np.round(125 * score * (0.75 + extra * (ward == 0)))
+    y = (np.tile(np.arange(125), 96) < events).astype(int)
+    return score, y, pd.DataFrame({"ward": np.char.add("w", ward.astype(str))})
+
+
+def test_an_attribute_is_read_if_a_group_would_stay_wrong_without_it(monkeypatch):
+    score, y, frame = wards(0.22)
+    model = PMCBoost().fit(score, y, sensitive_features=frame)
+    assert model.correction_.reads == ("ward",)
+    corrected = model.predict(score, sensitive_features=frame)
+    assert audit(y, corrected, sensitive_features=frame).verdict.conclusion == "no miscalibration found"
+    monkeypatch.setattr(smooth_fit, "WRONG", 0.0)  # as a whole, the wards improve the fit too little
+    model = PMCBoost().fit(score, y, sensitive_features=frame)
+    assert model.correction_.reads == ()
+    verdict = audit(y, model.predict(score), sensitive_features=frame).verdict
+    assert verdict.conclusion == "miscalibrated"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("women", [0.0, 0.4])
+def test_attributes_without_effect_are_seldom_read(women):
+    read = 0
+    for seed in range(40):
+        rng = np.random.default_rng([seed, 11])
+        n = 10_000
+        frame = pd.DataFrame({name: rng.choice(list("ABCD"), n) for name in ("race", "payer")})
+        sex, x = rng.choice(["F", "M"], n), rng.normal(-1.2, 1.3, n)
+        score = expit(1.2 * x + 0.25 + women * (sex == "F"))
+        y = (rng.random(n) < expit(x)).astype(int)
+        model = PMCBoost().fit(score, y, sensitive_features=frame.assign(sex=sex))
+        assert (not women) or "sex" in model.correction_.reads
+        read += bool({"race", "payer"} & {*model.correction_.reads})
+    assert read <= 7  # 5 % of 40 are 2; 8 or more have a chance of 0.1 %
 
 
 def test_updates_keep_their_groups_when_attributes_are_left_out():

@@ -36,8 +36,6 @@ class FoundErrors:
         Whether level or slope of everybody are among them.
     limit : float
         The largest gap of a cell, in standard errors, that chance is likely to produce.
-    between : bool
-        Whether a test found differences between groups beyond what everybody shares.
     certain : bool
         Whether scores of exactly 0 or 1 are wrong, which is one of `found`.
     """
@@ -46,7 +44,6 @@ class FoundErrors:
     found: tuple[str, ...] = ()
     overall: bool = False
     limit: float = 0.0
-    between: bool = False
     certain: bool = False
 
 

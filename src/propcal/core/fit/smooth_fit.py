@@ -7,7 +7,8 @@ are taken to the ends of the curve, and to a level of their own beyond them. For
 kind of effect has one variance, estimated by marginal likelihood, so that effects without support in the data
 shrink to zero: Newton's method finds the effects for given variances; MacKay's update then re-estimates the
 variances. Before that, tests of the hypothesis that the score is perfect decide whether to recalibrate at all
-(`FoundErrors`). Afterwards, attributes without which the model fits nearly as well are left out, one by one.
+(`FoundErrors`). Afterwards, attributes are left out, one by one, if the model fits nearly as well without
+them and no group is wrong then.
 
 A correction gives no score less than a lower one: a curve that falls is applied as its own running maximum,
 which only ever raises scores. So a fitted curve that falls is pooled first, as isotonic regression does, and
@@ -54,9 +55,11 @@ LARGEST, SMALLEST = 9.0, 1e-4  # limits of a variance; a smaller one is set to z
 # without it, fits of slightly miscalibrated scores follow noise; with two, large errors are shrunk too much.
 PRIOR = 0.5
 MOST_ROUNDS, LAST_ROUNDS = 80, 30
-# An attribute is left out if the fit without it is worse by less than chance gives this often: more seldom if
-# tests found an error of everybody, and none between groups.
-IDLE, IDLE_BESIDE_OVERALL = 0.05, 0.01
+# An attribute is left out if the fit without it is worse by less than chance gives this often, and leaves no
+# group that the tests of an audit would call wrong. The second number is divided by the people (1 % for
+# 1,500, 0.15 % for 10,000): the more there are, the less costs a small effect that is left out.
+IDLE, IDLE_OF_MANY = 0.05, 15.0
+WRONG, LEAST_VARIANCE = 0.05, 5.0  # of all groups whose number of events varies so much, by Bonferroni
 # attributes that a fit tries to do without, beside those that have shrunk to zero by themselves
 MOST_TRIALS = 8
 MOST_STEPS, LARGEST_STEP = 8, 1.0  # of the constants, in log-odds
@@ -97,11 +100,10 @@ def learn_start(atoms: Atoms, collection: Collection, evidence: FoundErrors) -> 
         found = fitted(everything, terms, cells)
         if found is None:
             return Learned(None, (*notes, "not recalibrated: the smooth curve did not converge"))
-        useful = _without_idle(terms, cells, found, partial(fitted, everything), evidence)
-        for only in (useful, (terms, cells, found)):
-            start = _tabulated(only[0], only[2].table, basis)
-            start = None if start is None else _ordered(start, only[0], only[1])
-            if start is not None and _better(start, only[0], only[1]):
+        for effects in (_without_idle(terms, cells, found, partial(fitted, everything)), found.table):
+            start = _tabulated(terms, effects, basis)
+            start = None if start is None else _ordered(start, terms, cells)
+            if start is not None and _better(start, terms, cells):
                 return Learned(start, (*notes, *_notes(basis, atoms)))
     return Learned(None, (*notes, "not recalibrated: the smooth curve did not improve the fit"))
 
@@ -109,18 +111,21 @@ def learn_start(atoms: Atoms, collection: Collection, evidence: FoundErrors) -> 
 def _without_idle(
     terms: tuple[Group, ...],
     cells: LogOddsCells,
-    found: FittedEffects,
+    whole: FittedEffects,
     fitted: Callable[[tuple[Group, ...], LogOddsCells], FittedEffects | None],
-    evidence: FoundErrors,
-) -> tuple[tuple[Group, ...], LogOddsCells, FittedEffects]:
-    """Leave out attributes that do not improve the fit by more than chance, the least useful first."""
+) -> FloatArray:
+    """The effects without those of attributes that are not needed, which are left out one by one.
+
+    Attributes that have shrunk to zero are left out first, so that chance does not bring them back.
+    """
     has = {
         name: np.array([name in dict(term.conditions) for term in terms])
         for name in dict.fromkeys(a for term in terms for a, _ in term.conditions)
     }
-    left, whole = np.ones(len(terms), dtype=np.bool_), found
-    idle = IDLE_BESIDE_OVERALL if evidence.overall and not evidence.between else IDLE
-    alive = [name for name in has if whole.table[has[name]].any()]
+    found, effects = whole, whole.table
+    alive = [name for name in has if effects[has[name]].any()]
+    left = np.array([all(name in alive for name, _ in term.conditions) for term in terms])
+    idle = min(IDLE, IDLE_OF_MANY / float(cells.n.sum()))
     for name in sorted(alive, key=lambda name: whole.loss_without(has[name]))[:MOST_TRIALS]:
         fewer = left & ~has[name]
         kept = tuple(term for term, stays in zip(terms, fewer) if stays)
@@ -128,10 +133,11 @@ def _without_idle(
         if without is None:
             continue
         worse, freedom = 2 * (found.value - without.value), max(found.free - without.free, 1.0)
-        if worse < special.chdtri(freedom, idle):
-            left, found = fewer, without
-    kept = tuple(term for term, stays in zip(terms, left) if stays)
-    return kept, replace(cells, members=cells.members[:, left]), found
+        rest = np.zeros_like(effects)
+        rest[fewer] = without.table
+        if worse < special.chdtri(freedom, idle) and not whole.wrong_with(rest, ~fewer):
+            left, found, effects = fewer, without, rest
+    return effects
 
 
 def _notes(basis: Basis, atoms: Atoms) -> tuple[str, ...]:
@@ -288,6 +294,16 @@ class FittedEffects:
         """How much lower the log-likelihood is if some terms are left out and the others stay as they are."""
         others = np.where(np.repeat(terms, np.diff(self._effect_starts)), 0.0, self.effect)
         return self.value - float(_derivatives(self._data, others)[0])
+
+    def wrong_with(self, table: FloatArray, some: BoolArray) -> bool:
+        """Whether some of the terms have other numbers of events than effects in a table lead to expect."""
+        effects = table[np.arange(self._shape[1]) < self._n_columns[:, None]]
+        _, excess, information = _derivatives(self._data, effects)
+        constant = self._effect_starts[:-1]
+        variance = np.diag(information)[constant]
+        tested = variance >= LEAST_VARIANCE
+        z = np.abs(excess[constant][some & tested]) / np.sqrt(variance[some & tested])
+        return bool(2 * special.ndtr(-z.max(initial=0.0)) * tested.sum() < WRONG)
 
     def drop(self, effects: BoolArray) -> None:
         """Set effects to zero permanently."""

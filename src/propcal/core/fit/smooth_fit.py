@@ -18,7 +18,7 @@ fitted (`without_falls`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -91,16 +91,18 @@ def learn_start(atoms: Atoms, collection: Collection, evidence: FoundErrors) -> 
     basis = _basis(cells, people, evidence)
     columns = basis(cells.log_odds)
 
-    def fitted(everything: bool, terms: tuple[Group, ...], cells: LogOddsCells) -> FittedEffects | None:
-        effects = _effects(terms, cells, basis, evidence, everything=everything)
-        return fit_effects(cells, basis.offset(cells.log_odds), columns, effects)
+    def fitted(everything: bool, some: BoolArray) -> FittedEffects | None:
+        part = replace(cells, members=cells.members[:, some])
+        chosen = [term for term, stays in zip(terms, some) if stays]
+        effects = _effects(chosen, part, basis, evidence, everything=everything)
+        return fit_effects(part, basis.offset(part.log_odds), columns, effects)
 
-    tested = len(evidence.found) > evidence.certain
+    tested, idle = len(evidence.found) > evidence.certain, min(IDLE, IDLE_OF_MANY / people)
     for everything in (False, True)[: 1 + tested]:  # the second time, nothing is shrunk to zero
-        found = fitted(everything, terms, cells)
+        found = fitted(everything, np.ones(len(terms), dtype=np.bool_))
         if found is None:
             return Learned(None, (*notes, "not recalibrated: the smooth curve did not converge"))
-        for effects in (_without_idle(terms, cells, found, partial(fitted, everything)), found.table):
+        for effects in (_without_idle(terms, found, partial(fitted, everything), idle), found.table):
             start = _tabulated(terms, effects, basis)
             start = None if start is None else _ordered(start, terms, cells)
             if start is not None and _better(start, terms, cells):
@@ -110,9 +112,9 @@ def learn_start(atoms: Atoms, collection: Collection, evidence: FoundErrors) -> 
 
 def _without_idle(
     terms: tuple[Group, ...],
-    cells: LogOddsCells,
     whole: FittedEffects,
-    fitted: Callable[[tuple[Group, ...], LogOddsCells], FittedEffects | None],
+    fitted: Callable[[BoolArray], FittedEffects | None],
+    idle: float,
 ) -> FloatArray:
     """The effects without those of attributes that are not needed, which are left out one by one.
 
@@ -125,11 +127,9 @@ def _without_idle(
     found, effects = whole, whole.table
     alive = [name for name in has if effects[has[name]].any()]
     left = np.array([all(name in alive for name, _ in term.conditions) for term in terms])
-    idle = min(IDLE, IDLE_OF_MANY / float(cells.n.sum()))
     for name in sorted(alive, key=lambda name: whole.loss_without(has[name]))[:MOST_TRIALS]:
         fewer = left & ~has[name]
-        kept = tuple(term for term, stays in zip(terms, fewer) if stays)
-        without = fitted(kept, replace(cells, members=cells.members[:, fewer]))
+        without = fitted(fewer)
         if without is None:
             continue
         worse, freedom = 2 * (found.value - without.value), max(found.free - without.free, 1.0)
@@ -162,7 +162,7 @@ def _basis(cells: LogOddsCells, people: float, evidence: FoundErrors) -> Basis:
 
 
 def _effects(
-    terms: tuple[Group, ...], cells: LogOddsCells, basis: Basis, evidence: FoundErrors, *, everything: bool
+    terms: Sequence[Group], cells: LogOddsCells, basis: Basis, evidence: FoundErrors, *, everything: bool
 ) -> Effects:
     """The columns of each term, and the variance of each effect."""
     by_row = np.add.reduceat(cells.n, cells.starts[:-1])

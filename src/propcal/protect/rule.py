@@ -307,16 +307,16 @@ class Net:
         """
         changed = np.arange(bounds.shape[1]) if changed is None else changed
         for _ in range(MOST_ROUNDS):
-            sums = np.unique(self.sums_with[changed].indices)
-            rows, total = self.parts[sums], self.total[sums]
-            part, sum_of = rows.indices, np.repeat(np.arange(len(sums)), np.diff(rows.indptr))
-            members = np.union1d(part, total)
-            before, added = bounds[:, members], [rows @ end for end in bounds]
+            touched = np.zeros(len(self.total), dtype=np.bool_)
+            touched[self.sums_with[changed].indices] = True
+            rows, total = self.parts[touched], self.total[touched]
+            part, sum_of = rows.indices, np.repeat(np.arange(len(total)), np.diff(rows.indptr))
+            before, added = bounds.copy(), [rows @ end for end in bounds]
             for own, other in ((0, 1), (1, 0)):
                 np.maximum.at(bounds[own], total, added[own])
                 follows = bounds[own, total[sum_of]] + added[other][sum_of] - bounds[other, part]
                 np.maximum.at(bounds[own], part, follows)
-            changed = members[(bounds[:, members] != before).any(axis=0)]
+            changed = np.flatnonzero((bounds[0] != before[0]) | (bounds[1] != before[1]))
             if not len(changed) or ended(bounds):
                 break
         return bounds

@@ -57,14 +57,11 @@ def plain_value(value: Any) -> Any:
 def _columns(table: pd.DataFrame) -> dict[str, list[Any]]:
     """The values of each column, as JSON has them."""
     found: dict[str, list[Any]] = {}
-    for name in table.columns:
-        column, values = table[name], table[name].tolist()
-        if column.dtype.kind != "f":
-            values = [plain_value(value) for value in values]
-        else:
-            for i in np.flatnonzero(~np.isfinite(column.to_numpy())):
-                values[i] = None
-        found[str(name)] = values
+    for name, column in table.items():
+        values: Any = map(plain_value, column.tolist())
+        if column.dtype.kind == "f":
+            values = column.astype(object).where(np.isfinite(column), None)
+        found[str(name)] = [*values]
     return found
 
 

@@ -207,7 +207,7 @@ def group_data(drawn: PerformancePictures) -> list[dict[str, Any]]:
 def _path(mark: Mark, x: Scale, y: Scale) -> Path:
     xs, ys = x(mark.x), y(mark.y)
     if mark.kind == "band":
-        return Path(mark.look, _bands(xs, ys, y(mark.high)))
+        return Path(mark.look, bands(xs, ys, y(mark.high)))
     if mark.kind == "bars":
         return Path(mark.look, "".join(map(bar, xs, x(mark.high), np.full(len(ys), y.start), ys)))
     if mark.kind == "points":
@@ -248,14 +248,6 @@ def _line_or_dash(xs: FloatArray, ys: FloatArray) -> str:
         if not (i and known[i - 1]) and not (i + 1 < len(ys) and known[i + 1])
     ]
     return path(xs, ys) + "".join(dashes)
-
-
-def _bands(xs: FloatArray, low: FloatArray, high: FloatArray) -> str:
-    """A band, in pieces between unknown points."""
-    known = np.isfinite(low) & np.isfinite(high)
-    cuts = np.flatnonzero(np.diff(known.astype(np.int8))) + 1
-    pieces = [piece for piece in np.split(np.arange(len(xs)), cuts) if len(piece) and known[piece[0]]]
-    return "".join(area(list(xs[p]), list(low[p]), list(high[p])) for p in pieces)
 
 
 @dataclass(frozen=True)
@@ -316,34 +308,35 @@ def path(xs: Numbers, ys: Numbers) -> str:
     >>> path([0, 1, 2, 3.5], [5, float("nan"), 5, 4])
     'M0,5M2,5l1.5,-1'
     """
-    tenths = [10 * np.asarray(values, dtype=np.float64) for values in (xs, ys)]
-    known = np.isfinite(tenths[0]) & np.isfinite(tenths[1])
-    places = [np.rint(np.where(known, part, 0.0)).astype(np.int64).tolist() for part in tenths]
+    places = np.rint(10 * np.array([xs, ys], dtype=np.float64)) + 0.0  # no -0
     parts: list[str] = []
-    last: tuple[int, int] | None = None
-    for x, y, there in zip(*places, known.tolist()):
-        if there and last is None:
+    last: list[float] | None = None
+    for x, y in places.T.tolist():
+        here = [x, y] if math.isfinite(x + y) else None
+        if here and not last:
             parts.append(f"M{_tenth(x)},{_tenth(y)}")
-        elif there and last is not None and last != (x, y):
+        elif here and last and here != last:
             parts.append(f"l{_tenth(x - last[0])},{_tenth(y - last[1])}")
-        last = (x, y) if there else None
+        last = here
     return "".join(parts)
 
 
 @lru_cache(maxsize=10_000)  # a page has a hundred thousand of a few thousand places
-def _tenth(n: int) -> str:
+def _tenth(n: float) -> str:
     return f"{n / 10:g}"
 
 
-def area(xs: Sequence[float], low: Sequence[float], high: Sequence[float]) -> str:
-    """A band between two lines.
+def bands(xs: FloatArray, low: FloatArray, high: FloatArray) -> str:
+    """A band between two lines, in pieces between points that are not known.
 
-    >>> area([0, 1], [5, 5], [4, 3])
+    >>> bands(*np.array([[0, 1, 2], [5, 5, float("nan")], [4, 3, 3]]))
     'M0,4l1,-1l0,2l-1,0Z'
     """
-    if len(xs) < 2 or not np.isfinite([*low, *high]).all():
-        return ""
-    return path([*xs, *reversed(xs)], [*high, *reversed(low)]) + "Z"
+    known = np.isfinite(low) & np.isfinite(high)
+    pieces = np.split(np.arange(len(xs)), np.flatnonzero(np.diff(known)) + 1)
+    shown = [piece for piece in pieces if len(piece) > 1 and known[piece[0]]]
+    around = [(np.append(xs[p], xs[p][::-1]), np.append(high[p], low[p][::-1])) for p in shown]
+    return "".join(f"{path(*both)}Z" for both in around)
 
 
 def bar(x0: float, x1: float, y0: float, y1: float) -> str:

@@ -71,8 +71,8 @@ def test_the_attack_succeeds_where_counts_are_not_protected():
 def test_a_neighbour_is_withheld_where_moved_counts_alone_would_tell():
     """A small count and one other: subtraction leaves five values, or the other is not shown."""
     from propcal.auditing.headcount import Headcount
-    from propcal.protect import shown_counts
     from propcal.protect.rule import Rule
+    from propcal.protect.shown_counts import Sets
 
     rng, withheld = np.random.default_rng(0), 0
     for _ in range(400):
@@ -80,9 +80,9 @@ def test_a_neighbour_is_withheld_where_moved_counts_alone_would_tell():
         parts = np.array([events, np.full(2, 200.0)])
         both = np.concatenate([parts.sum(axis=1, keepdims=True), parts], axis=1)
         key = rng.integers(0, 2**63, 3).astype(np.uint64)
-        shown = shown_counts.ShownCounts.of(
-            Headcount(both, both, np.full(3, 0.1), key), Rule(11), [(0, [1, 2])]
-        )
+        sets = Sets([Headcount(both, both, np.full(3, 0.1), key)])
+        sets.add_sums([0], [[1], [2]])
+        shown = sets.shown(Rule(11))
         total, other = shown.events[0], shown.events[2]
         withheld += np.isnan(other)
         if np.isfinite(other):
@@ -95,7 +95,7 @@ def test_no_group_is_withheld_where_a_cell_or_a_smaller_group_would_do():
     """What is withheld is needed: showing any of it again would leave fewer values."""
     from propcal.auditing.headcount import Headcount
     from propcal.protect.rule import Disclosed, Hidden, Rule, withheld_neighbours
-    from propcal.protect.shown_counts import Sets, ShownCounts
+    from propcal.protect.shown_counts import Sets
 
     checked = 0
     for seed in range(6):
@@ -106,7 +106,7 @@ def test_no_group_is_withheld_where_a_cell_or_a_smaller_group_would_do():
         sums = [(total, parts) for total, parts in sets.sums if not {total, *parts} & {*sets.cheap[0]}]
         headcount = Headcount.joined([counts.totals, counts.ranges])
         exact = np.rint(np.array([*headcount.people, headcount.people.sum(axis=0)]))
-        shown = ShownCounts.of(headcount, Rule(11))  # without sums, nothing is withheld
+        shown = Sets([headcount]).shown(Rule(11))  # without sums, nothing is withheld
         told = Disclosed(shown.people, shown.events, shown.small, shown.few, Rule(11))
         withheld = withheld_neighbours(told, exact, sums)
         hidden = Hidden(told, exact, sums)

@@ -281,10 +281,7 @@ class _ProtectedAudit:
     def _people(self) -> AuditedPeople:
         """Totals for notes and settings."""
         who = self.findings.people
-        missing, ends = (
-            ShownCounts.of(Headcount.joined([some]), self.rule)
-            for some in (self.counts.missing, self.counts.at_ends)
-        )
+        missing, ends = (Sets([some]).shown(self.rule) for some in (self.counts.missing, self.counts.at_ends))
         people: Any = self.shown.people_at(0)
         return replace(
             who,

@@ -93,9 +93,10 @@ def _flags(comparison: Comparison, rule: Rule) -> pd.DataFrame:
     names = ["newly_flagged", "no_longer_flagged"]
     table, first = comparison.flags.astype(dict.fromkeys(names, object)), 0
     for one in comparison._flag_source:
-        n, sums = len(one.groups), sums_of_groups(one.groups)
-        both = [*sums, *((n + total, [n + part for part in parts]) for total, parts in sums)]
-        shown = ShownCounts.of(Headcount.joined([one.newly, one.no_longer]), rule, both)
+        n, sets = len(one.groups), Sets([one.newly, one.no_longer])
+        for total, parts in sums_of_groups(one.groups):
+            sets.sums += [(start + total, [start + part for part in parts]) for start in (0, n)]
+        shown = sets.shown(rule)
         people, few = shown.headcount.people.sum(axis=0), np.asarray(shown.few.all(axis=0))
         after, before = (_moves(comparison.audits[name], one) for name in (one.score, comparison.base))
         apart = np.concatenate([after - before, before - after])

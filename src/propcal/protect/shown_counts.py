@@ -58,38 +58,6 @@ class ShownCounts(rules.Disclosed):
     headcount: Headcount
 
     @classmethod
-    def of(
-        cls,
-        headcount: Headcount,
-        rule: rules.Rule,
-        sums: rules.Sums = (),
-        values: Values = (),
-        cheap: Sequence[Sequence[int]] = (),
-    ) -> ShownCounts:
-        """Move, compare and withhold; `values` are the scores of sets in which many have the same one.
-
-        Sets that are `cheap` are withheld before others, the first of them first.
-        """
-        count = np.rint(np.array([*headcount.people, headcount.people.sum(axis=0)]))
-        small, few = rule.small(headcount.different), count[:2] < rule.fewest
-        people = count[rules.PEOPLE] + rules.moved(headcount.key, 0)
-        events = count[rules.EVENTS] + rules.moved(headcount.key, 1)
-        # a count that is shown is never below the threshold
-        events = np.where(small[rules.EVENTS], events, np.maximum(events, rule.fewest))
-        people = np.where(small.any(axis=0), people, np.maximum(people, events + rule.fewest))
-        rules.Net.of(sums, len(people)).bound_by_totals(people, events, count)
-        mostly = (small & ~few & (count[:2] > count[1::-1])).any(axis=0)  # many visits of few people
-        hidden = small.all(axis=0) | mostly
-        nobody = count[rules.PEOPLE] <= 0
-        people = np.where(nobody, 0.0, np.where(hidden, np.nan, people))
-        events = np.where(nobody, 0.0, np.where(small.any(axis=0), np.nan, events))
-        small &= ~nobody
-        disclosed = rules.Disclosed(people, events, small, few, rule)
-        withheld = rules.withheld_neighbours(disclosed, count, sums, cheap)
-        disclosed.people[withheld] = disclosed.events[withheld] = np.nan
-        return cls.part_of(disclosed, slice(None), headcount, values)
-
-    @classmethod
     def part_of(
         cls, disclosed: rules.Disclosed, sets: Any, headcount: Headcount, values: Values
     ) -> ShownCounts:
@@ -174,8 +142,8 @@ class Sets:
     Sets that are `cheap` are withheld before others: thresholds, then cells.
     """
 
-    def __init__(self) -> None:
-        self.headcounts: list[Headcount] = []
+    def __init__(self, headcounts: Sequence[Headcount] = ()) -> None:
+        self.headcounts = [*headcounts]
         self.values: list[tuple[int, ScoreValues]] = []
         self.sums: list[tuple[int, Sequence[int]]] = []
         self.cheap: tuple[list[int], list[int]] = ([], [])
@@ -210,8 +178,25 @@ class Sets:
         return np.concatenate([cells, above], axis=1)
 
     def shown(self, rule: rules.Rule) -> ShownCounts:
-        """What may be shown of them."""
-        return ShownCounts.of(Headcount.joined(self.headcounts), rule, self.sums, self.values, self.cheap)
+        """Move, compare and withhold."""
+        headcount = Headcount.joined(self.headcounts)
+        count = np.rint(np.array([*headcount.people, headcount.people.sum(axis=0)]))
+        small, few = rule.small(headcount.different), count[:2] < rule.fewest
+        people = count[rules.PEOPLE] + rules.moved(headcount.key, 0)
+        events = count[rules.EVENTS] + rules.moved(headcount.key, 1)
+        # a count that is shown is never below the threshold
+        events = np.where(small[rules.EVENTS], events, np.maximum(events, rule.fewest))
+        people = np.where(small.any(axis=0), people, np.maximum(people, events + rule.fewest))
+        rules.Net.of(self.sums, len(people)).bound_by_totals(people, events, count)
+        mostly = (small & ~few & (count[:2] > count[1::-1])).any(axis=0)  # many visits of few people
+        hidden = small.all(axis=0) | mostly
+        nobody = count[rules.PEOPLE] <= 0
+        people = np.where(nobody, 0.0, np.where(hidden, np.nan, people))
+        events = np.where(nobody, 0.0, np.where(small.any(axis=0), np.nan, events))
+        disclosed = rules.Disclosed(people, events, small & ~nobody, few, rule)
+        withheld = rules.withheld_neighbours(disclosed, count, self.sums, self.cheap)
+        people[withheld] = events[withheld] = np.nan
+        return ShownCounts.part_of(disclosed, slice(None), headcount, self.values)
 
 
 def _above_edges(counts: Counts) -> Headcount:

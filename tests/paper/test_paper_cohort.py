@@ -311,6 +311,12 @@ def run(*arguments):
     return CliRunner().invoke(app, ["paper", "cohort", *arguments], env={"COLUMNS": "80"})
 
 
+def test_a_store_of_trials_says_which_cohort_it_has():
+    mimic_cohort(write_mimic("mimic", random_tables(), "1.0")).save("many.parquet")
+    cohort = visits_of("many.parquet", None)
+    assert cohort.about["cohort"] == "a file of visits (MIMIC 1.0, rule: paper)"
+
+
 def test_the_command_writes_the_cohort_and_prints_table_1_beside_the_published_one():
     write_mimic("mimic", hand_worked(), "1.0")
     result = run("--mimic", "mimic")
@@ -323,9 +329,6 @@ def test_the_command_writes_the_cohort_and_prints_table_1_beside_the_published_o
     assert "  pain: 1 no number" in lines
     white = next(i for i, line in enumerate(lines) if line.startswith("White"))
     assert lines[white].split() == ["White", "this", "cohort", "2/3", "(67%)", "0/0", "2/3", "(67%)"]
-    assert visits_of("mimic_cohort.parquet", None).about["cohort"] == (
-        "a file of visits (MIMIC 1.0, rule: paper)"  # a store of trials says it
-    )
     printed = ["paper", "18147/50174", "(36%)", "18951/45435", "(42%)", "37098/95609", "(39%)"]
     assert lines[white + 1].split() == printed
     assert max(map(len, lines)) <= 130

@@ -17,7 +17,7 @@ from propcal.core.atoms import Atoms
 from propcal.core.bins import Bins
 from propcal.core.categories import Categories, bucket_sums
 from propcal.core.draws import Draws, draw_outcomes
-from propcal.core.grid import UNIT, BoolArray, FloatArray, IntArray, from_grid, ratio
+from propcal.core.grid import BoolArray, FloatArray, IntArray, from_grid, ratio
 from propcal.core.groups import membership
 from propcal.core.patterns import CLUSTER
 from propcal.core.reduction import without_clusters
@@ -53,16 +53,14 @@ class ScoreCells:
 def score_cells(atoms: Atoms, bins: Bins, effect: FloatArray | None = None) -> ScoreCells:
     """Cut every bin into a few parts; a design effect makes people of a bin worth less."""
     parts = int(np.clip(MOST_CELLS // (len(atoms.patterns) * len(bins)), 1, MOST_PARTS))
-    steps = np.diff(bins.edges)[:, None] * np.arange(parts) // parts
-    edges = np.unique(np.append(bins.edges[:-1, None] + steps, UNIT))
-    fine = Bins(edges, bins.kind, bins.divisor)
+    fine = bins.cut(parts)
     weight, squares, score = (
         np.asarray(bucket_sums(atoms, fine, column), dtype=np.float64)
         for column in (atoms.weight, atoms.weight_sq, atoms.weight * from_grid(atoms.score))
     )
     pattern, cell = np.nonzero(weight)
     weight, squares, score = (column[pattern, cell] for column in (weight, squares, score))
-    bin_index, typical = bins.index(edges[cell]), squares / weight
+    bin_index, typical = bins.index(fine.edges[cell]), squares / weight
     if effect is not None:
         typical = typical * effect[bin_index]
     return ScoreCells(pattern, bin_index, weight, typical, np.clip(score / weight, 0, 1))
@@ -166,19 +164,14 @@ class Chance:
     effect: FloatArray
 
     @classmethod
-    def unknown(cls, table: Categories) -> Chance:
-        """Where nothing can be said about noise."""
-        nothing = np.full(table.people.shape, np.nan)
-        empty = np.empty((0, *table.people.shape))
-        return cls(nothing, nothing, empty, nothing, np.full(len(table.bins), np.nan))
-
-    @classmethod
     def of(cls, atoms: Atoms, table: Categories, n_draws: int, rng: Draws) -> Chance:
         """Simulate, from atoms that may have clusters of repeated people."""
         effect, people = design_effect(atoms, table.bins), different_people(atoms, table)
         atoms = without_clusters(atoms)
         if np.isnan(effect).all() or atoms.soft_labels:
-            return cls.unknown(table)
+            # nothing can be said about noise
+            nothing, no_draws = np.full(table.people.shape, np.nan), np.empty((0, *table.people.shape))
+            return cls(nothing, nothing, no_draws, nothing, np.full(len(table.bins), np.nan))
         inside = membership(table.collection.groups, atoms.patterns).astype(np.float64)
 
         def total(column: Any) -> Any:

@@ -221,13 +221,13 @@ def _noisy(truth: FloatArray, score: FloatArray, chance: FloatArray) -> FloatArr
 DC_COLUMNS = ("bin", "groups", "dc", "low", "high", "highest", "highest_rate", "lowest", "lowest_rate")
 
 
-def dc_by_bin(a: Audit, *, own_rates: bool = False) -> pd.DataFrame:
+def dc_by_bin(a: Audit) -> pd.DataFrame:
     """One row a bin: the two groups furthest apart, their rates, and the log of their ratio.
 
     `dc` is the largest |log rate_a - log rate_b| over all pairs of eligible groups, rates floored at rho;
     `low` and `high` are its limits, which hold for all bins at once. The largest row is the DC loss.
-    Of groups that the floor makes alike the first is named, or, by their `own_rates`, the one whose rate is
-    lowest; that may be the highest too. Cells of which only limits are known are left aside.
+    Of groups that the floor makes alike, the one whose own rate is lowest is named. Cells of which only
+    limits are known are left aside.
 
     Examples
     --------
@@ -242,7 +242,7 @@ def dc_by_bin(a: Audit, *, own_rates: bool = False) -> pd.DataFrame:
     rate = a.categories["outcome_rate"]
     limited = rate.map(lambda value: isinstance(value, Limit)).astype(bool)
     shown = a.categories["eligible"] & rate.notna() & ~limited
-    found = [_row(label, rows[shown[rows.index]], rho, own_rates) for label, rows in in_bins(a)]
+    found = [_row(label, rows[shown[rows.index]], rho) for label, rows in in_bins(a)]
     return pd.DataFrame(found, columns=list(DC_COLUMNS))
 
 
@@ -252,16 +252,13 @@ def in_bins(a: Audit) -> list[tuple[str, pd.DataFrame]]:
     return [(label, a.categories[own == label]) for label in bin_labels(a.settings["edges"])]
 
 
-def _row(label: str, chosen: pd.DataFrame, rho: float, own_rates: bool) -> tuple[Any, ...]:
+def _row(label: str, chosen: pd.DataFrame, rho: float) -> tuple[Any, ...]:
     if len(chosen) < 2:
         return (label, len(chosen), *[np.nan] * 3, "", np.nan, "", np.nan)
     rate = chosen["outcome_rate"].to_numpy(dtype=np.float64)
     score = chosen["mean_score"].to_numpy(dtype=np.float64)
     size = np.log(np.maximum(rate, rho))
-    ranked = rate if own_rates else size
-    top, bottom = int(ranked.argmax()), int(ranked.argmin())
-    if top == bottom and not own_rates:  # all alike
-        bottom = 1
+    top, bottom = int(rate.argmax()), int(rate.argmin()) if np.ptp(rate) else 1
     low, high = (chosen[end].to_numpy(dtype=np.float64) + score for end in ("low", "high"))
     names = chosen["group"].tolist()
     ends = names[top], float(rate[top]), names[bottom], float(rate[bottom])

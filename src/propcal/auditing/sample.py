@@ -164,17 +164,13 @@ class Sample(WithoutCaches):
         return float(np.sqrt(self.covariance(if_positive, if_negative)[0, 0]))
 
     @cached_property
-    def count_error(self) -> float:
-        """Standard error of the number of events."""
-        return self.error(1 - self.score, -self.score)
-
-    @cached_property
     def variance_ratio(self) -> float:
         """Variance of the number of events, in variances of as many independent people of equal weight."""
         if self.total <= 0:
             return 1.0
         independent = self.mean((1 - self.score) ** 2, self.score**2) / max(self.n_people, 1)
-        return (self.count_error / self.total) ** 2 / independent if independent > 0 else 1.0
+        error = self.error(1 - self.score, -self.score)  # of the number of events
+        return (error / self.total) ** 2 / independent if independent > 0 else 1.0
 
     def repeat_effect_of(self, if_positive: FloatArray, if_negative: FloatArray) -> float:
         """How many times larger the variance of a sum is because people occur several times; at least 1.

@@ -45,6 +45,12 @@ class Bins:
         """
         return np.searchsorted(self.edges[1:-1], score, side="right")
 
+    def cut(self, parts: int, at: Sequence[int] = ()) -> Bins:
+        """Every bin cut into so many parts of the same width, and at further scores in units of the grid."""
+        steps = np.diff(self.edges)[:, None] * np.arange(parts) // parts
+        edges = np.unique(np.concatenate([(self.edges[:-1, None] + steps).ravel(), at, [UNIT]]))
+        return Bins(edges.astype(np.int64), self.kind, self.divisor)
+
     @property
     def labels(self) -> list[str]:
         """Every bin as an interval, such as "[0.1, 0.2)"."""

@@ -100,10 +100,6 @@ class ParquetFile:
         first = next(self.file.iter_batches(SAMPLE_ROWS, columns=texts))
         return [name for name in texts if len(first[name].unique()) <= len(first) // 4]
 
-    def damaged(self) -> PropcalError:
-        """The error for a file that cannot be read to its end."""
-        return refused("damaged", FileFormatError, path=self.path)
-
 
 class CsvFile:
     """One CSV file: its separator, the names in its first line, and how DuckDB reads it.

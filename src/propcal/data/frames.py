@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from propcal.core.grid import FloatArray
-from propcal.data.levels import DATES, LIMIT, level_key
+from propcal.data.levels import DATES, LIMIT, distinct, level_key
 from propcal.errors import Argument, InputError, PropcalError, is_unicode, refused
 from propcal.extras import Later
 from propcal.numbers import noun
@@ -289,8 +289,7 @@ def mask_names(masks: Any) -> list[str]:
     """The names of columns of truth values (or 0 and 1); anything else is refused."""
     columns = attribute_columns(masks)
     for name, values in columns.items():
-        seen = set(values.unique().to_pylist()) if hasattr(values, "unique") else set(values)
-        if not seen - {None} <= {True, False}:  # 1 and 0 equal True and False
+        if not {*distinct(values, name)[0], None} <= {True, False, None}:  # 1 and 0 equal True and False
             raise refused("no truth values", name=name)
     return list(columns)
 

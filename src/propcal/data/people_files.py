@@ -224,7 +224,7 @@ class ParquetFiles(PeopleFiles):
                     check_dictionaries(batch)
                     yield batch, pa.Table.from_batches([batch.select(list(wanted))])
             except (pa.ArrowException, OSError) as error:
-                raise part.damaged() from error
+                raise refused("damaged", FileFormatError, path=part.path) from error
 
     def read_through(self, wanted: Sequence[str]) -> None:
         """Read the wanted columns to the end."""

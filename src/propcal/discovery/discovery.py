@@ -102,13 +102,6 @@ class Discovery(Printed):
         return discovery_sentences(self, [*self.found])
 
     @property
-    def around_groups(self) -> tuple[str, ...]:
-        """The sentences other than those of single groups, which a table has."""
-        from propcal.documents.discovery import discovery_sentences
-
-        return discovery_sentences(self, [])
-
-    @property
     def text(self) -> str:
         """The sentences as one text."""
         return " ".join(self.sentences)

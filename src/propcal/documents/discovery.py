@@ -53,7 +53,7 @@ def discovery_document(discovery: Discovery, suppress: int = 0, title: str | Non
 def discovery_section(discovery: Discovery, suppress: int = 11) -> Section:
     """The groups found as a part of the report of an audit."""
     shown = protected_discovery(discovery, suppress)
-    blocks = [Paragraphs(shown.around_groups), *_table(discovery, shown, suppress)]
+    blocks = [Paragraphs(discovery_sentences(shown, [])), *_table(discovery, shown, suppress)]
     return Section("discovery", "Groups found by a search", blocks, "Groups found")
 
 

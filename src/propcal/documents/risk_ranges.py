@@ -140,7 +140,7 @@ def _bin_free(audit: Audit) -> list[Block]:
 
 def groups_apart(audit: Audit, suppress: int) -> Section:
     """For each risk range the two groups whose rates are furthest apart, among those shown."""
-    found = dc_by_bin(audit, own_rates=True)
+    found = dc_by_bin(audit)
     rho, labels = float(audit.settings["rho"]), audit.labels
     floor = f"{100 * rho:g} %"
     rows = [

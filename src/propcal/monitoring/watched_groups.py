@@ -133,7 +133,4 @@ def evidence_ranges(bins: Bins) -> Bins:
     >>> edges[7:13].round(4).tolist(), edges[-4:].round(4).tolist()
     ([0.025, 0.05, 0.075, 0.1, 0.125, 0.15], [0.998, 0.999, 0.9995, 1.0])
     """
-    steps = np.diff(bins.edges)[:, None] * np.arange(PARTS) // PARTS
-    tails = to_grid(np.array([*TAILS, *(1 - cut for cut in TAILS)]))
-    edges = np.unique(np.concatenate([(bins.edges[:-1, None] + steps).ravel(), tails, [UNIT]]))
-    return Bins(edges.astype(np.int64), bins.kind, bins.divisor)
+    return bins.cut(PARTS, to_grid(np.array([*TAILS, *(1 - cut for cut in TAILS)])).tolist())

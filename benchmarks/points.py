@@ -1,6 +1,6 @@
 """Points: do they help people who were left out, leave a perfect score alone, and take little time?
 
-    python benchmarks/points.py real [--mcgrad] [--only adult,law] --sets 3
+    python benchmarks/points.py real [--mcgrad] [--only adult,law] --sets 5
     python benchmarks/points.py perfect --sets 200         # perfect scores: how often are points given?
     python benchmarks/points.py perfect --sets 1000 --curves    # how often is anything else changed?
     python benchmarks/points.py speed [--mcgrad]
@@ -9,7 +9,9 @@
 third of each makes the score, a third corrects it, and a third judges. Scores: a weak
 model (logistic regression), a competent one (boosted trees), and one as a vendor sells it: the logistic
 regression of a few columns, as a score from 1 to 10 that is rescaled to risks. Settings were chosen on seeds
-below 1,000; sets begin with seed 1,000. Each line is JSON; losses are log losses times 1,000.
+below 1,000; sets begin with seed 1,000. Each line is JSON, the mean over so many random divisions; losses
+are log losses times 1,000. A difference from the raw score or from MCGrad is level if it is within one
+paired standard error, over people and divisions.
 """
 
 from __future__ import annotations
@@ -62,15 +64,42 @@ def run_real(args: argparse.Namespace) -> None:
         y = np.asarray(outcome).astype(int)
         coded = pd.get_dummies(frame).astype(float).fillna(0)
         for strength in ("vendor", "weak", "competent"):
-            rows = [
+            splits = [
                 one_split(args, frame.reset_index(drop=True), y, coded, strength, args.seed + k)
                 for k in range(args.sets)
             ]
-            mean = {key: round(float(np.mean([row[key] for row in rows])), 2) for key in rows[0]}
-            print(json.dumps({"data": name, "score": strength, "rows": len(y), **mean}), flush=True)
+            row = {key: float(np.mean([found[key] for found, _ in splits])) for key in splits[0][0]}
+            row = {key: round(value, 2) for key, value in row.items()}
+            for other in splits[0][1]:
+                row |= compared(other, [differences[other] for _, differences in splits])
+            print(json.dumps({"data": name, "score": strength, "rows": len(y), **row}), flush=True)
 
 
-def one_split(args, frame, y, coded, strength: str, seed: int) -> dict[str, float]:
+def compared(other: str, differences: list[tuple[np.ndarray, np.ndarray]]) -> dict[str, float | str]:
+    """Points minus another score, of the people of each division, with the standard error of the mean.
+
+    Its variance is that of people, who are judged in several divisions, and that of divisions, less what
+    both count.
+    """
+    person, split = [
+        np.concatenate([pair[0] for pair in differences]),
+        np.repeat(np.arange(len(differences)), [len(pair[0]) for pair in differences]),
+    ]
+    gap = np.concatenate([pair[1] for pair in differences])
+    rest = gap - gap.mean()
+    people = np.sum(np.bincount(person, rest) ** 2)
+    variance = max(people + np.sum(np.bincount(split, rest) ** 2) - np.sum(rest**2), people)
+    error = float(np.sqrt(variance)) / len(gap)
+    said = "level" if abs(gap.mean()) <= error else "lower" if gap.mean() < 0 else "higher"
+    return {
+        f"minus {other}": round(float(gap.mean()), 2),
+        f"SE, {other}": round(error, 2),
+        f"than {other}": said,
+    }
+
+
+def one_split(args, frame, y, coded, strength: str, seed: int) -> tuple[dict[str, float], dict]:
+    """What was found in one division, and for raw score and MCGrad the people judged and the differences."""
     part = np.random.default_rng(seed).integers(0, 3, len(y))
     risk = scores(strength, coded, y, part == 0)
     past, new = part == 1, part == 2
@@ -80,10 +109,9 @@ def one_split(args, frame, y, coded, strength: str, seed: int) -> dict[str, floa
     model = PMCBoost(features=list(frame)).fit(risk[past], y[past], sensitive_features=frame[past])
     found["seconds"] = time.process_time() - start
     ours = _losses(y[new], model.predict(risk[new], sensitive_features=frame[new]))
-    worse = ours - raw
+    differences = {"raw": (np.flatnonzero(new), 1000 * (ours - raw))}
     found |= {
         "points": 1000 * ours.mean(),
-        "worse than raw, in SE": worse.mean() / (worse.std() / np.sqrt(len(worse)) + 1e-12),
         "features with points": 0
         if model.correction_.points is None
         else len(model.correction_.points.features),
@@ -97,9 +125,11 @@ def one_split(args, frame, y, coded, strength: str, seed: int) -> dict[str, floa
     if args.mcgrad:
         start = time.process_time()
         theirs = _mcgrad(frame[past], risk[past], y[past], frame[new], risk[new])
-        found["mcgrad"] = 1000 * _losses(y[new], theirs).mean()
         found["mcgrad seconds"] = time.process_time() - start
-    return found
+        theirs = _losses(y[new], theirs)
+        found["mcgrad"] = 1000 * theirs.mean()
+        differences["mcgrad"] = (np.flatnonzero(new), 1000 * (ours - theirs))
+    return found, differences
 
 
 def run_perfect(args: argparse.Namespace) -> None:
@@ -153,7 +183,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("what", choices=("real", "perfect", "speed"))
     parser.add_argument("--only", help="names of real data sets, separated by commas")
-    parser.add_argument("--sets", type=int, default=3)
+    parser.add_argument("--sets", type=int, default=5)
     parser.add_argument("--seed", type=int, default=1000)
     parser.add_argument("--mcgrad", action="store_true")
     parser.add_argument("--discover", action="store_true")

@@ -1,13 +1,15 @@
 """Fits with features: points where they help people left out of the fit, and nowhere else."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 from scipy.special import expit, logit
 
 from propcal import Atoms, Correction, PMCBoost
-from propcal.discovery.binned_features import Feature
-from propcal.discovery.points import LIMIT, Pieces
+from propcal.discovery.binned_features import Feature, FeatureTable
+from propcal.discovery.points import LIMIT, Pieces, PointsModel, PointsRows, fit_points
 from propcal.errors import InputError
 
 
@@ -142,7 +144,7 @@ def test_a_spike_and_missing_values_are_pieces_of_their_own():
     codes = np.where(rng.random(10_000) < 0.5, 0, rng.integers(1, 101, 10_000)).astype(np.uint8)
     feature = Feature("gain", cuts=np.arange(1.0, 101.0))
     pieces = Pieces.of(feature, codes)
-    assert pieces.n_pieces <= 32
+    assert Pieces.of(feature, codes, 32).n_pieces <= 32 < pieces.n_pieces
     assert pieces.apart == (0, pieces.n_pieces - 1)
     assert np.flatnonzero(pieces.place == 0).tolist() == [0]
     people = np.bincount(pieces.place[codes])
@@ -172,3 +174,36 @@ def test_a_curve_that_falls_leaves_the_sum_of_scores_as_it_was_fitted(features):
         text = " ".join(model.fit_summary_.sentences())
         assert f"also depend on {' and '.join(features)}, which" in text
         assert loss(new.truth, corrected) < loss(new.truth, level) - 0.02
+
+
+def points_rows(codes, outcome):
+    """Rows of numbers with these codes, and scores of 0.5."""
+    table = FeatureTable(
+        tuple(Feature(f"x{k}", cuts=np.arange(0.5, own.max())) for k, own in enumerate(codes)),
+        np.array(codes, dtype=np.uint8),
+        {},
+    )
+    even = np.zeros(len(outcome))
+    return PointsRows(even, even, outcome.astype(float), np.ones(len(outcome)), [], table)
+
+
+def test_narrow_ranges_that_matter_get_points_of_their_own():
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, 100, 30_000)
+    effect = np.where(np.arange(100) % 8 < 4, 1.0, 0.0)
+    fitted = fit_points(points_rows([codes], rng.random(30_000) < expit(effect[codes])))
+    found = fitted.table.features[0]
+    points = np.array(found.points)[np.searchsorted(found.cuts, np.arange(100), side="right")]
+    assert np.mean(points[effect == 1]) - np.mean(points[effect == 0]) > 500
+    assert np.corrcoef(points, effect)[0, 1] > 0.8
+
+
+def test_many_features_share_pieces_and_effects():
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, 200, (100, 8_000))
+    rows = points_rows(codes, rng.random(8_000) < 0.5)
+    first = rows.table.without({f"x{k}": "another model" for k in range(5, 100)})
+    few, many = PointsModel(replace(rows, table=first)), PointsModel(rows)
+    assert max(len(term.columns) for term in many.terms[1:]) <= 33
+    assert min(len(term.columns) for term in few.terms[1:]) > 100
+    assert few.terms[1].columns.shape[1] - many.terms[1].columns.shape[1] == 20

@@ -1,8 +1,8 @@
 """Learns points: what each feature adds to a score, beside everybody's curve and the groups.
 
-Features become codes of at most 32 pieces. Three models are compared by cross-validation: everybody's curve,
-the attributes of the groups beside it, and the features beside both. Only if the features improve the
-held-out likelihood by several standard errors do they get points; curve and groups are then estimated
+Features become codes of at most 160 pieces each. Three models are compared by cross-validation: everybody's
+curve, the attributes of the groups beside it, and the features beside both. Only if the features improve the
+held-out likelihood by more than chance explains do they get points; curve and groups are then estimated
 together with them, so that neither takes what belongs to the other.
 """
 
@@ -26,7 +26,7 @@ from propcal.core.correction.smooth_map import (
     SmoothStart,
 )
 from propcal.core.fit.additive_fit import (
-    MOST_PIECES,
+    MOST_WAVES,
     AdditiveFit,
     AdditiveModel,
     AdditiveRows,
@@ -44,6 +44,10 @@ from propcal.discovery.binned_features import Feature, FeatureTable
 
 SPIKE, FEWEST_VALUES = 0.15, 6  # a value of so many people, among more than so many values, stands apart
 FEWEST_PEOPLE = 20  # of a range of numbers
+# Pieces and waves of a number; many features share a sum of them, because time and memory grow with its
+# square. With 32 and 12, log loss was higher by up to 0.008 (docs/evidence.md, Points).
+MOST_PIECES, ALL_PIECES, FEWEST_PIECES = 160, 3_200, 32
+ALL_WAVES, FEWEST_WAVES = 640, 12
 SCORE_RANGES = 64  # of equal numbers of people, from which everybody's curve is learned
 CURVE_KNOTS = (0.05, 0.275, 0.5, 0.725, 0.95)
 FOLDS = 5
@@ -64,8 +68,8 @@ class Pieces:
     n_pieces: int
 
     @classmethod
-    def of(cls, feature: Feature, codes: Codes) -> Pieces:
-        """At most 32 pieces with enough people; every level is one."""
+    def of(cls, feature: Feature, codes: Codes, most: int = MOST_PIECES) -> Pieces:
+        """At most so many pieces of a number, each with enough people; every level is one."""
         people = np.bincount(codes, minlength=feature.recorded + 1)
         if not feature.is_number:
             return cls(feature, np.arange(feature.recorded + 1, dtype=np.uint8), (), feature.recorded + 1)
@@ -73,17 +77,18 @@ class Pieces:
         spike = int(own.argmax())
         if len(own) <= FEWEST_VALUES or own[spike] < SPIKE * own.sum():
             spike = -1
-        starts = _starts(own, spike)
+        starts = _starts(own, spike, most)
         place = np.searchsorted(starts, np.arange(feature.recorded), side="right") - 1
         last = len(starts)  # the piece of missing values
         apart = (*((int(place[spike]),) if spike >= 0 else ()), last)
         return cls(feature, np.append(place, last).astype(np.uint8), apart, last + 1)
 
-    def term(self, codes: Codes) -> Term:
+    def term(self, codes: Codes, waves: int) -> Term:
         """Its term of the model, given the pieces of the rows."""
         if not self.feature.is_number:
             return term_of_levels(self.n_pieces)
-        return term_of_ranges(np.bincount(codes, minlength=self.n_pieces).astype(np.float64), self.apart)
+        people = np.bincount(codes, minlength=self.n_pieces).astype(np.float64)
+        return term_of_ranges(people, self.apart, waves)
 
     def points(self, shift: FloatArray, people: IntArray) -> FeaturePoints | None:
         """Its points, given the shift and the number of people of each piece; None if all are zero."""
@@ -105,10 +110,10 @@ class Pieces:
         return FeaturePoints(feature.name, points, (), cuts, missing, None, feature.whole)
 
 
-def _starts(people: IntArray, spike: int) -> IntArray:
+def _starts(people: IntArray, spike: int, most: int) -> IntArray:
     """The codes at which pieces begin, so that each has enough people; a spike is a piece by itself."""
     rest = int(people.sum()) - (int(people[spike]) if spike >= 0 else 0)
-    enough = max(FEWEST_PEOPLE, -(-rest // (MOST_PIECES - 4)))
+    enough = max(FEWEST_PEOPLE, -(-rest // (most - 4)))
     starts, count = [0], 0
     for code, n in enumerate(people):
         if (code in (spike, spike + 1) and spike >= 0 and code > starts[-1]) or count >= enough:
@@ -163,7 +168,10 @@ class PointsModel:
     """Everybody's curve, the attributes of groups, and features as terms of one additive model."""
 
     def __init__(self, rows: PointsRows, *, bends: bool = True) -> None:
-        self.pieces = [Pieces.of(*one) for one in zip(rows.table.features, rows.table.codes)]
+        n = max(len(rows.table.features), 1)
+        most = min(max(ALL_PIECES // n, FEWEST_PIECES), MOST_PIECES)
+        waves = min(max(ALL_WAVES // n, FEWEST_WAVES), MOST_WAVES)
+        self.pieces = [Pieces.of(*one, most) for one in zip(rows.table.features, rows.table.codes)]
         shares = np.arange(1, SCORE_RANGES) / SCORE_RANGES
         edges = np.unique(np.quantile(rows.log_odds, shares, method="lower"))
         curve = np.searchsorted(edges, rows.log_odds, side="right").astype(np.uint8)
@@ -171,7 +179,7 @@ class PointsModel:
         self.codes: Codes = np.stack([curve, *rows.groups, *features])
         n_levels = [int(codes.max(initial=0)) + 1 for codes in rows.groups]
         self.curve = Curve(rows.log_odds, rows.weight, curve, len(edges) + 1, bends=bends)
-        own = [pieces.term(codes) for pieces, codes in zip(self.pieces, features)]
+        own = [pieces.term(codes, waves) for pieces, codes in zip(self.pieces, features)]
         self.terms = [self.curve.term, *map(term_of_levels, n_levels), *own]
         self.n_groups = len(n_levels)
         self.sizes = (1, 1 + self.n_groups, len(self.terms))

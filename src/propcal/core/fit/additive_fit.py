@@ -21,11 +21,10 @@ from propcal.core.compiled import compiled
 from propcal.core.grid import FloatArray, IntArray
 from propcal.core.logistic import expit
 
-MOST_PIECES = 32  # of a feature
-MOST_WAVES = 12  # effects of ordered ranges: the smoothest shapes carry nearly all of a random walk
+MOST_WAVES = 32  # effects of ordered ranges: the smoothest shapes carry nearly all of a random walk
 FIRST_VARIANCE, LARGEST, SMALLEST = 0.0625, 9.0, 1e-4  # a variance below the last is set to zero
 PRIOR = 0.5  # half an effect of zero is added when a variance is estimated, as for groups (`smooth_fit`)
-MOST_UPDATES, MOST_PASSES = 60, 12
+MOST_UPDATES, MOST_PASSES = 12, 12  # updates of variances in a pass over the rows
 STEADY, SETTLED = 0.02, 1e-7  # changes of log variances, and of effects, that end a loop
 BLOCK = 8192  # rows whose codes stay in the processor's cache
 

@@ -459,7 +459,7 @@ class PMCBoost(Boost):
     features : list of str, optional
         Columns of `sensitive_features` to give points to: beside curve and groups, each level or range of
         each feature adds its own log-odds, shrunk towards none. Points are given only if they improve the
-        score for people who were left out of the fit by several standard errors (five folds). The columns
+        score for people who were left out of the fit by 1.5 standard errors (five folds). The columns
         make no groups, unless `groups` names them. `correction_.points` is the table, and
         `fit_summary_.gains` tells what curve, groups and points gain.
 

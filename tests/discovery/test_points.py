@@ -8,8 +8,9 @@ import pytest
 from scipy.special import expit, logit
 
 from propcal import Atoms, Correction, PMCBoost
+from propcal.core.draws import Draws
 from propcal.discovery.binned_features import Feature, FeatureTable
-from propcal.discovery.points import LIMIT, Pieces, PointsModel, PointsRows, fit_points
+from propcal.discovery.points import LIMIT, Pieces, PointsModel, PointsRows, _folds, fit_points
 from propcal.errors import InputError
 
 
@@ -207,3 +208,15 @@ def test_many_features_share_pieces_and_effects():
     assert max(len(term.columns) for term in many.terms[1:]) <= 33
     assert min(len(term.columns) for term in few.terms[1:]) > 100
     assert few.terms[1].columns.shape[1] - many.terms[1].columns.shape[1] == 20
+
+
+def test_folds_are_random_also_among_equal_rows_and_rows_of_a_person_share_one():
+    rows = points_rows([np.arange(5_000) % 7], np.ones(5_000))
+    draws = Draws(0)
+    first, second = _folds(rows, draws), _folds(rows, draws)
+    assert np.bincount(first).tolist() == [1_000] * 5
+    for other in (second, np.roll(first, 1)):
+        assert np.mean(first == other) == pytest.approx(0.2, abs=0.03)
+    persons = replace(rows, cluster=np.arange(5_000) // 3)
+    fold = _folds(persons, draws)
+    assert all(len(set(fold[k : k + 3])) == 1 for k in range(0, 4_998, 3))

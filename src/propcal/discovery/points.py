@@ -25,6 +25,7 @@ from propcal.core.correction.smooth_map import (
     SHIFT_UNIT,
     SmoothStart,
 )
+from propcal.core.draws import Draws
 from propcal.core.fit.additive_fit import (
     MOST_WAVES,
     AdditiveFit,
@@ -51,10 +52,12 @@ ALL_WAVES, FEWEST_WAVES = 640, 12
 SCORE_RANGES = 64  # of equal numbers of people, from which everybody's curve is learned
 CURVE_KNOTS = (0.05, 0.275, 0.5, 0.725, 0.95)
 FOLDS = 5
-# Standard errors of the cross-validated gain from which features get points. Among 100 perfect scores the
-# largest was 1.5 (benchmarks/points.py, seeds below 1,000).
-LIMIT = 2.0
+OWN_SEED = 20_260_419
+# Standard errors of the cross-validated gain from which features get points. Of 800 perfect scores (seeds
+# below 1,000), 7 reached it in one division into folds; on average over four, none of 279 reached 1.2.
+LIMIT = 1.5
 MOST_HELD_OUT = 200_000  # rows of a cross-validation
+MOST_REPEATS, ROWS_REPEATED = 4, 60_000  # divisions into folds, and rows of all of them together
 PASSES = 3  # over the rows of a fold
 
 
@@ -92,11 +95,10 @@ class Pieces:
 
     def points(self, shift: FloatArray, people: IntArray) -> FeaturePoints | None:
         """Its points, given the shift and the number of people of each piece; None if all are zero."""
-        most = MOST_POINTS
+        feature, most = self.feature, MOST_POINTS
         found = [int(x) for x in np.clip(np.rint(shift * PER_UNIT), -most, most)]
         if not any(found):
             return None
-        feature = self.feature
         missing = found[-1] if people[-1] else None
         if not feature.is_number:
             n = len(feature.levels)
@@ -223,16 +225,31 @@ class Curve:
 
 
 def cross_validate(rows: PointsRows, *, passes: int = PASSES) -> Gains:
-    """Compare the three models on people who were left out of their fit, in five folds."""
+    """Compare the three models on people who were left out of their fit, in five folds.
+
+    Which people share a fold is chance; a few divisions are averaged if there are not too many rows.
+    """
     if len(rows.outcome) > MOST_HELD_OUT and rows.cluster is None:
         step = len(rows.outcome) / MOST_HELD_OUT
         rows = rows.part((np.arange(MOST_HELD_OUT) * step).astype(np.int64))
-    fold = _folds(rows)
+    model = PointsModel(rows)
+    repeats = min(max(ROWS_REPEATED // len(rows.outcome), 1), MOST_REPEATS)
+    draws = Draws(OWN_SEED)
+    found = [_held_out(model, rows, _folds(rows, draws), passes) for _ in range(repeats)]
+    steps = np.diff(np.mean(found, axis=0), axis=0)
+    total = float(rows.weight.sum())
+    errors = [_standard_error(step, rows.cluster) / total for step in steps]
+    gains = [float(step.sum()) / total for step in steps]
+    return Gains(gains[0], gains[1], gains[2], (errors[0], errors[1], errors[2]), len(model.pieces))
+
+
+def _held_out(model: PointsModel, rows: PointsRows, fold: IntArray, passes: int) -> FloatArray:
+    """The log-likelihood of each row by its offset, and by each model fitted without the fold of the row."""
     order = np.argsort(fold, kind="stable")
     ends = np.searchsorted(fold[order], np.arange(FOLDS + 1))
-    model = PointsModel(rows)
     data = model.rows(rows, order)
-    found = [data.likelihood(data.offset)] + [np.empty(len(data)) for _ in model.sizes]
+    found = np.empty((1 + len(model.sizes), len(data)))
+    found[0, order] = data.likelihood(data.offset)
     for low, high in itertools.pairwise(ends):
         past, new = model.rows(rows, np.r_[order[:low], order[high:]]), data.part(slice(low, high))
         fit: AdditiveFit | None = None
@@ -240,13 +257,9 @@ def cross_validate(rows: PointsRows, *, passes: int = PASSES) -> Gains:
             own = model.model(n_terms)
             some = replace(past, codes=past.codes[:n_terms])
             fit = fit_additive(own, some, _extended(fit, own), passes=passes)
-            held[low:high] = new.likelihood(own.log_odds(replace(new, codes=new.codes[:n_terms]), fit.effect))
-    steps = [after - before for before, after in itertools.pairwise(found)]
-    total = float(data.weight.sum())
-    cluster = None if rows.cluster is None else rows.cluster[order]
-    errors = [_standard_error(step, cluster) / total for step in steps]
-    gains = [float(step.sum()) / total for step in steps]
-    return Gains(gains[0], gains[1], gains[2], (errors[0], errors[1], errors[2]), len(model.pieces))
+            log_odds = own.log_odds(replace(new, codes=new.codes[:n_terms]), fit.effect)
+            held[order[low:high]] = new.likelihood(log_odds)
+    return found
 
 
 def _extended(fit: AdditiveFit | None, model: AdditiveModel) -> AdditiveFit | None:
@@ -259,11 +272,14 @@ def _extended(fit: AdditiveFit | None, model: AdditiveModel) -> AdditiveFit | No
     return start
 
 
-def _folds(rows: PointsRows) -> IntArray:
-    """The fold of each row: rows are in an order of their own, and are dealt out like cards."""
-    if rows.cluster is None:
-        return np.arange(len(rows.outcome)) % FOLDS
-    return np.asarray(rows.cluster % FOLDS)
+def _folds(rows: PointsRows, draws: Draws) -> IntArray:
+    """The fold of each row, or of its person, drawn at random: in their own order, equal rows are together.
+
+    If equal rows were dealt out like cards, folds would be images of each other, and so would their noise.
+    """
+    n = len(rows.outcome) if rows.cluster is None else int(rows.cluster.max()) + 1
+    fold = np.argsort(draws.uniform((n,)), kind="stable") % FOLDS
+    return np.asarray(fold if rows.cluster is None else fold[rows.cluster])
 
 
 def _standard_error(gain: FloatArray, cluster: IntArray | None) -> float:

@@ -49,6 +49,7 @@ FEWEST_PEOPLE = 20  # of a range of numbers
 # square. With 32 and 12, log loss was higher by up to 0.008 (docs/evidence.md, Points).
 MOST_PIECES, ALL_PIECES, FEWEST_PIECES = 160, 3_200, 32
 ALL_WAVES, FEWEST_WAVES = 640, 12
+STEP_OF_RANGES = 50  # points of ranges are multiples, so that neighbours have the same and become one range
 SCORE_RANGES = 64  # of equal numbers of people, from which everybody's curve is learned
 CURVE_KNOTS = (0.05, 0.275, 0.5, 0.725, 0.95)
 FOLDS = 5
@@ -96,7 +97,8 @@ class Pieces:
     def points(self, shift: FloatArray, people: IntArray) -> FeaturePoints | None:
         """Its points, given the shift and the number of people of each piece; None if all are zero."""
         feature, most = self.feature, MOST_POINTS
-        found = [int(x) for x in np.clip(np.rint(shift * PER_UNIT), -most, most)]
+        step = STEP_OF_RANGES if feature.is_number else 1
+        found = [int(x) for x in np.clip(np.rint(shift * PER_UNIT / step) * step, -most, most)]
         if not any(found):
             return None
         missing = found[-1] if people[-1] else None

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -477,10 +477,9 @@ class LeftOutReport:
         """Who was left out, highest share first; hides counts from 1 to `fewest` - 1."""
         if not self.left:
             return ""
-        if (
-            isinstance(cast(Any, self.left), Limit) or self.left < fewest
-        ):  # a protected count has its limit already
-            few = capital(IN_SENTENCE.count(Limit(fewest or self.left, "below")))
+        left: Any = self.left  # a small one that is protected is its limit already
+        if isinstance(left, Limit) or left < fewest:
+            few = capital(IN_SENTENCE.count(Limit(fewest or left, "below")))
             return f"{few} {unit} have no score or outcome and were left out."
         has, was = ("has", "was") if self.left == 1 else ("have", "were")
         among = f"{IN_SENTENCE.count(self.left)} of {self.total:,} {unit}"

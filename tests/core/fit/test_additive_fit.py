@@ -5,6 +5,7 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import expit
 
+from propcal.core.fit import additive_fit
 from propcal.core.fit.additive_fit import (
     AdditiveFit,
     AdditiveModel,
@@ -110,3 +111,18 @@ def test_all_rows_of_one_outcome_do_not_break_it():
     model = AdditiveModel(terms(data))
     fit = fit_additive(model, data, AdditiveFit.first(model))
     assert np.all(np.isfinite(fit.effect))
+
+
+def test_a_step_that_overshoots_is_shortened_also_if_a_term_vanishes(monkeypatch):
+    constant = Term(np.ones((1, 1)), np.zeros(1, dtype=np.int64), kept=True)
+    model = AdditiveModel([constant, term_of_levels(2)])
+    outcome = np.tile([0.0, 0.0, 0.0, 1.0], 50)
+    codes = np.stack([np.zeros(200), np.arange(200) % 2]).astype(np.uint8)
+    rows = AdditiveRows(codes, np.zeros(200), outcome, np.ones(200))
+    start = AdditiveFit(np.array([-0.5, 0.1, -0.1]), np.array([9.0, 1.0]), np.zeros(2))
+    far = AdditiveFit(np.array([-40.0, 0.0, 0.0]), np.array([9.0, 0.0]), np.zeros(2))
+    monkeypatch.setattr(additive_fit, "fit_quadratic", lambda *_, **__: far)
+    fit = fit_additive(model, rows, start, passes=1)
+    assert not fit.effect[1:].any()
+    before = rows.likelihood(np.full(200, -0.5)).sum()
+    assert rows.likelihood(model.log_odds(rows, fit.effect)).sum() >= before - 0.1

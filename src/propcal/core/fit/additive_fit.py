@@ -212,12 +212,13 @@ def fit_additive(
         gradient, information = model.quadratic(rows, log_odds)
         right = gradient + information @ fit.effect
         before, fit = fit, fit_quadratic(model, right, information, fit.variance, hold=hold)
-        value = _penalised(model, rows, before.effect, fit.variance, log_odds)
+        begin = np.where(fit.variance[model.component] > 0, before.effect, 0.0)  # without terms that are gone
+        value = _penalised(model, rows, begin, fit.variance, model.log_odds(rows, begin))
         for _ in range(20):  # the penalised likelihood is concave: shorten a step that overshoots
             log_odds = model.log_odds(rows, fit.effect)
             if _penalised(model, rows, fit.effect, fit.variance, log_odds) >= value - 1e-9 * abs(value):
                 break
-            fit.effect = (fit.effect + before.effect) / 2
+            fit.effect = (fit.effect + begin) / 2
         moved = float(np.max(np.abs(fit.effect - before.effect), initial=0.0))
         if hold and moved < SETTLED:
             break
@@ -229,10 +230,8 @@ def _penalised(
     model: AdditiveModel, rows: AdditiveRows, effect: FloatArray, variance: FloatArray, log_odds: FloatArray
 ) -> float:
     own = variance[model.component]
-    gone = own == 0
-    if np.any(effect[gone]):
-        return -np.inf
-    return float(np.sum(rows.likelihood(log_odds)) - 0.5 * np.sum(effect[~gone] ** 2 / own[~gone]))
+    left = own > 0
+    return float(np.sum(rows.likelihood(log_odds)) - 0.5 * np.sum(effect[left] ** 2 / own[left]))
 
 
 def penalised_inverse(information: FloatArray, penalty: FloatArray) -> FloatArray:

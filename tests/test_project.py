@@ -21,7 +21,7 @@ LAYERS = [
     "numbers",
     "interrupts",
     "core",
-    "option_records",
+    "options",
     "datasets",
     "data",
     "metrics",

@@ -16,7 +16,7 @@ from propcal.auditing.loss_intervals import dc_by_bin
 from propcal.core.arguments import Axes, Table, Values
 from propcal.core.atoms import Atoms
 from propcal.errors import InputError
-from propcal.option_records import AuditOptions, Correcting
+from propcal.options import AuditOptions, Correcting
 
 __all__ = [
     "BeforeAfterDisplay",

@@ -34,7 +34,7 @@ from propcal.discovery.out_of_fold import confirmed_groups, weakened, with_found
 from propcal.discovery.points_of_rows import LearnedPoints, learn_points, without_features
 from propcal.errors import InputError, Message, refused
 from propcal.numbers import plural
-from propcal.option_records import Identity, Seed
+from propcal.options import Identity, Seed
 
 __all__ = ["MCBoost", "PMCBoost"]
 

@@ -18,7 +18,7 @@ from propcal.core.groups import Groups, definition
 from propcal.data.by_name import takes_frame
 from propcal.data.frames import columns_of_x
 from propcal.data.rows import rows_to_atoms
-from propcal.option_records import LossOptions, LossRule, check_limits, spelled_out
+from propcal.options import LossOptions, LossRule, check_limits, spelled_out
 
 __all__ = ["dc_loss", "loss_scorer", "mc_loss", "pmc_loss", "smallest_alpha"]
 

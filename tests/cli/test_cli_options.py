@@ -12,7 +12,7 @@ import propcal
 from propcal.cli import app, main
 from propcal.cli.commands_from_records import OFFERED, Only, Without, add_command, words
 from propcal.errors import Argument
-from propcal.option_records import (
+from propcal.options import (
     DATA,
     AuditOptions,
     AuditRule,

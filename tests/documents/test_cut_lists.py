@@ -16,7 +16,7 @@ from propcal.documents.blocks import At, Column, Table
 from propcal.documents.correction import PatternCurve, fit_lines
 from propcal.errors import InputError
 from propcal.numbers import IN_TEXT, ON_PAGE
-from propcal.option_records import Identity
+from propcal.options import Identity
 from propcal.render.cells import cell, more
 
 

@@ -17,7 +17,7 @@ from propcal.documents.audit import clearest_groups
 from propcal.documents.blocks import At
 from propcal.documents.words import sentence, sentences, table
 from propcal.numbers import Limit
-from propcal.option_records import Identity
+from propcal.options import Identity
 from propcal.render.cells import KINDS
 
 FOLDER = ROOT / "src" / "propcal" / "documents"

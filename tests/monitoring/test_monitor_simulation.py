@@ -11,7 +11,7 @@ from propcal.core.reduction import keyed, rescored
 from propcal.data.rows import rows_to_atoms
 from propcal.monitoring.course import course_of
 from propcal.monitoring.watched_groups import WatchedGroup
-from propcal.option_records import Identity
+from propcal.options import Identity
 
 WATCHED = [WatchedGroup(Group(())), *(WatchedGroup(Group((("ward", str(i)),))) for i in range(10))]
 

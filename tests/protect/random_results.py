@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 import propcal
-from propcal.option_records import Identity
+from propcal.options import Identity
 
 KINDS, UNIT, NAME = ("audit", "comparison", "monitor", "sites"), "patients", "SepsisRisk 2"
 

@@ -19,7 +19,7 @@ from propcal.documents.audit_charts import AUDIT_CHARTS
 from propcal.errors import InputError
 from propcal.extras import how_to_install
 from propcal.numbers import risk_range
-from propcal.render.figure import labels, letters, short
+from propcal.render.matplotlib_style import labels, letters, short
 
 mpl.use("Agg")
 KINDS = sorted(AUDIT_CHARTS)

@@ -25,7 +25,7 @@ from propcal.core.reduction import rescored
 from propcal.data.by_name import takes_frame
 from propcal.data.rows import rows_to_atoms, warn_of_unused_ids
 from propcal.errors import InputError, refused
-from propcal.option_records import AuditOptions, AuditRule, Correcting, Identity, spelled_out
+from propcal.options import AuditOptions, AuditRule, Correcting, Identity, spelled_out
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -20,7 +20,7 @@ from propcal.core.criterion import CRITERIA, proportional
 from propcal.core.grid import BoolArray, ratio
 from propcal.core.groups import group_labels, membership
 from propcal.errors import refused
-from propcal.option_records import Identity
+from propcal.options import Identity
 
 POWER = 0.8
 ENDS = ("", "_low", "_high")  # of the names of a number and its interval

@@ -30,7 +30,7 @@ from propcal.core.groups import Groups, GroupSize, definition, membership
 from propcal.core.reduction import without_clusters, without_keys
 from propcal.data.rows import rows_to_atoms
 from propcal.errors import InputError
-from propcal.option_records import Seed
+from propcal.options import Seed
 
 COLUMNS = (
     "group", "people", "measure", "value", "sigma", "chance_median", "chance_95", "p_value", "adjusted_p",

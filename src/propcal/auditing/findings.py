@@ -33,7 +33,7 @@ from propcal.core.reduction import without_clusters, without_keys
 from propcal.errors import refused
 from propcal.metrics import CategoryRule
 from propcal.numbers import plural
-from propcal.option_records import AuditRule, Identity, argument_of
+from propcal.options import AuditRule, Identity, argument_of
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from propcal.core.arguments import Axes
-from propcal.option_records import Correcting
+from propcal.options import Correcting
 
 if TYPE_CHECKING:
     from propcal.core.correction.fit_summary import FitSummary

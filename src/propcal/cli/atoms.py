@@ -15,7 +15,7 @@ from propcal.cli.commands_from_records import CONFIG, FORCE, OFFERED, Files, wor
 from propcal.cli.screen import check_file, progress, say, warnings_as_lines
 from propcal.errors import InputError, refused
 from propcal.files.transaction import outputs
-from propcal.option_records import DATA, OUTPUT, Reading, Roles, given
+from propcal.options import DATA, OUTPUT, Reading, Roles, given
 
 if TYPE_CHECKING:
     from propcal.data.source import NamedColumns

@@ -17,7 +17,7 @@ from propcal.cli.commands_from_records import Files, Only, Rows, Without, words
 from propcal.cli.gates import Decision, Gates, decide, end, read_gates
 from propcal.cli.screen import Output, echo, progress, say, warnings_as_lines, working
 from propcal.errors import InputError, plain, refused
-from propcal.option_records import METHOD, OUTPUT, AuditRule, Given, Identity, Reading, Roles, Search, given
+from propcal.options import METHOD, OUTPUT, AuditRule, Given, Identity, Reading, Roles, Search, given
 
 if TYPE_CHECKING:
     from propcal.discovery.discovery import Discovery

@@ -16,7 +16,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from propcal.cli.texts import READ, READ_ALL, read_config, written
 from propcal.errors import Argument, Text
-from propcal.option_records import OUTPUT, Given, Option, descriptions, given_fields
+from propcal.options import OUTPUT, Given, Option, descriptions, given_fields
 
 ROWS = "CSV (also .gz, .zst), Parquet or Excel files with one row per person"
 AS_ONE = 'Several files, or a quoted pattern such as "visits/*.parquet", are read as one.'

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 import typer
 
 import propcal
-from propcal import option_records as options
+from propcal import options as options
 from propcal.cli.atoms import COLUMNS, groups_of, named_columns, note_unused_labels, read_people, some_names
 from propcal.cli.commands_from_records import CONFIG, FORCE, ROWS, Files, Only, Without, told, words
 from propcal.cli.screen import PAGE_SUPPRESS, check_file, draw, progress, say, warnings_as_lines, working
@@ -19,7 +19,7 @@ from propcal.core import criterion
 from propcal.core.arguments import check_choice
 from propcal.errors import InputError, TooManyUnseenError, refused
 from propcal.files.transaction import new_folders, outputs
-from propcal.option_records import Given, Identity, Reading, Roles
+from propcal.options import Given, Identity, Reading, Roles
 
 if TYPE_CHECKING:
     from propcal.scoring.scorer import ScoringSummary

@@ -17,7 +17,7 @@ from propcal.cli.commands_from_records import words
 from propcal.cli.screen import say, voice
 from propcal.errors import InputError
 from propcal.files.transaction import outputs
-from propcal.option_records import DATA, METHOD, OUTPUT, Roles
+from propcal.options import DATA, METHOD, OUTPUT, Roles
 
 if TYPE_CHECKING:
     import pandas as pd

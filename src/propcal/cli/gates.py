@@ -23,7 +23,7 @@ from propcal.core.arguments import check_number
 from propcal.core.criterion import CRITERIA
 from propcal.errors import InputError
 from propcal.numbers import Limit
-from propcal.option_records import OUTPUT, UP_TO_1, AuditRule
+from propcal.options import OUTPUT, UP_TO_1, AuditRule
 
 if TYPE_CHECKING:
     from propcal import Atoms

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from propcal import option_records as options
+from propcal import options as options
 from propcal.cli.atoms import groups_of
 from propcal.cli.commands_from_records import ROWS, Only, Without
 from propcal.cli.screen import Output, check_file, progress, say, warnings_as_lines, working
 from propcal.errors import InputError, refused
 from propcal.files.transaction import outputs
 from propcal.numbers import listed
-from propcal.option_records import METHOD, TIME, Calendar, Given, Identity, LossRule, Reading, Roles, given
+from propcal.options import METHOD, TIME, Calendar, Given, Identity, LossRule, Reading, Roles, given
 
 if TYPE_CHECKING:
     from propcal.monitoring.course import Course

@@ -20,7 +20,7 @@ from propcal.core.arguments import check_choice, refuse_special
 from propcal.errors import refused
 from propcal.extras import how_to_install
 from propcal.files.transaction import check_target, new_folders, outputs
-from propcal.option_records import DATA, GROUPS, METHOD, OUTPUT, Roles
+from propcal.options import DATA, GROUPS, METHOD, OUTPUT, Roles
 from propcal.paper.settings import GRIDS, MODELS, N_SEEDS, SETUPS, SURROGATES
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from propcal.cli.commands_from_records import CONFIG, FORCE, LISTS, told
 from propcal.errors import InputError, plain
 from propcal.files.transaction import check_target, outputs, write_text
 from propcal.numbers import listed
-from propcal.option_records import OUTPUT
+from propcal.options import OUTPUT
 
 if TYPE_CHECKING:
     from propcal.documents.blocks import Document

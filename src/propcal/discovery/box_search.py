@@ -19,13 +19,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from propcal import option_records
+from propcal import options
 from propcal.core.grid import FloatArray, IntArray
 from propcal.discovery import box_kernels as kernels
 from propcal.discovery.binned_features import Box, Codes, Condition, FeatureTable
 from propcal.discovery.box_kernels import LEVEL, N_KINDS, N_SUMS, SLOPE, Conditions, Pairs
 from propcal.discovery.people import People
-from propcal.option_records import check_limits
+from propcal.options import check_limits
 
 BEAM = (24, 12)  # boxes that are extended, for level and slope
 SINGLES = 8  # single conditions that are extended where not all pairs are counted
@@ -39,7 +39,7 @@ WHOLE_SHARE = 0.1  # share of the level that tests the score as a whole
 
 
 @dataclass(frozen=True)
-class Search(option_records.Search):
+class Search(options.Search):
     """How to search: checked arguments of `discover`."""
 
     def __post_init__(self) -> None:

@@ -25,7 +25,7 @@ from propcal.discovery.people import in_own_order, read_people, read_rows, read_
 from propcal.discovery.protected_groups import ProtectedGroups, Protection, measure_repairs
 from propcal.discovery.search import search_rounds
 from propcal.errors import plain
-from propcal.option_records import Identity
+from propcal.options import Identity
 
 if TYPE_CHECKING:
     from propcal.documents.blocks import Document

@@ -21,7 +21,7 @@ from propcal.core.grid import IntArray
 from propcal.discovery.binned_features import Box, Feature, label, name_and_condition
 from propcal.discovery.people import People
 from propcal.numbers import IN_SENTENCE, About, Limit, known
-from propcal.option_records import Identity
+from propcal.options import Identity
 
 PREDICTS_HIGH, PREDICTS_LOW = "too high", "too low"
 TOO_EXTREME, NOT_EXTREME = "too extreme", "not extreme enough"

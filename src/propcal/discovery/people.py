@@ -27,7 +27,7 @@ from propcal.data.people_files import LENIENT, NUMBER
 from propcal.data.source import Table
 from propcal.discovery.binned_features import FeatureTable, bin_features
 from propcal.errors import Argument, Column, InputError, refused
-from propcal.option_records import Identity
+from propcal.options import Identity
 
 NEAREST = 1e-6  # scores closer to 0 or 1 than this are taken as this close
 OUTER = (0.025, 0.975)  # log-odds beyond these quantiles count as these

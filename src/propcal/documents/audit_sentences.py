@@ -29,7 +29,7 @@ from propcal.documents.blocks import At, Block, Details, Items, Paragraphs, Sect
 from propcal.documents.words import VITAL, all_words, at_most, sentence, sentences, table, words
 from propcal.errors import plain
 from propcal.numbers import known
-from propcal.option_records import Identity
+from propcal.options import Identity
 
 if TYPE_CHECKING:
     from propcal.auditing.audit import Audit

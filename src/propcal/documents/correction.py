@@ -31,7 +31,7 @@ from propcal.documents.charts import Axis, Mark, Plot, round_axis, row_axis
 from propcal.documents.words import sentence, sentences, table, words
 from propcal.errors import plain
 from propcal.numbers import IN_TEXT, adding_up, capital, listed, plural, risk_range
-from propcal.option_records import Identity
+from propcal.options import Identity
 
 if TYPE_CHECKING:
     from propcal.core.atoms import Atoms

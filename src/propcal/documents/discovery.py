@@ -12,7 +12,7 @@ from propcal.documents.blocks import At, Block, Document, Items, Paragraphs, Sec
 from propcal.documents.charts import SIDES, Chart, Forest, ForestRow, ratio_axis
 from propcal.documents.words import sentence, sentences, table, words
 from propcal.numbers import Limit, capital, known, listed, without_limits
-from propcal.option_records import Identity
+from propcal.options import Identity
 from propcal.protect.results import protected_discovery
 
 NOBODY = (

@@ -18,7 +18,7 @@ from propcal.export.column_levels import Reader, combinations, pattern_numbers
 from propcal.export.dialects import DIALECTS, Dialect
 from propcal.export.forms import Lines, Writer
 from propcal.extras import how_to_install
-from propcal.option_records import Export
+from propcal.options import Export
 
 if TYPE_CHECKING:
     import pandas as pd

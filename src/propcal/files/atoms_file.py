@@ -32,7 +32,7 @@ from propcal.errors import Argument, FileFormatError, InputError, Text, refused
 from propcal.files.correction_file import derived, recipes
 from propcal.files.strict_json import check_of, distinct, need, refuse_newer, schema_of
 from propcal.files.transaction import Look, look_of, outputs, whole_file
-from propcal.option_records import Identity, given
+from propcal.options import Identity, given
 
 if TYPE_CHECKING:
     from propcal.monitoring.monitor import Monitor

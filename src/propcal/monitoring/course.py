@@ -29,7 +29,7 @@ from propcal.monitoring.alarms import (
 )
 from propcal.monitoring.e_processes import ALARM, CourseEvidence, evidence_over_time, true_events
 from propcal.monitoring.watched_groups import PeriodCounts, WatchedGroup, stakes_of
-from propcal.option_records import Identity
+from propcal.options import Identity
 
 if TYPE_CHECKING:
     from propcal.documents.blocks import Document

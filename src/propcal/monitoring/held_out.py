@@ -23,7 +23,7 @@ from propcal.core.grid import BoolArray
 from propcal.core.groups import Groups
 from propcal.core.reduction import without_keys
 from propcal.errors import refused
-from propcal.option_records import Identity
+from propcal.options import Identity
 
 if TYPE_CHECKING:
     from propcal.core.correction.correction import Correction

@@ -26,7 +26,7 @@ from propcal.errors import Argument, InputError, refused, shown
 from propcal.monitoring.course import Course, course_of
 from propcal.monitoring.held_out import Recalibration, would_recalibrating_help
 from propcal.monitoring.watched_groups import WatchedGroup, not_watched, watch
-from propcal.option_records import Identity
+from propcal.options import Identity
 
 NAMES = {
     "groups": "groups",

@@ -20,7 +20,7 @@ from propcal.paper.settings import BASE, MC, MODEL_NAMES, N_BINS, OURS, PMC
 from propcal.paper.tables import Table, table_of
 from propcal.paper.trial_arrays import subgroup
 from propcal.paper.trial_store import KEYS, Evidence
-from propcal.render.figure import SMALL, TEXT, labels, short
+from propcal.render.matplotlib_style import SMALL, TEXT, labels, short
 
 # Algorithm 1 with the paper's middle settings; alpha varies. Our method has its defaults.
 SETTING = {"gamma": 0.05, "rho": 0.1}

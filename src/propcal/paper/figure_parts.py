@@ -16,7 +16,7 @@ from propcal.errors import refused
 from propcal.extras import how_to_install
 from propcal.files.transaction import whole_file
 from propcal.paper.settings import toml_file
-from propcal.render.figure import LETTER, SMALL, TEXT, literal, require_matplotlib, tidy
+from propcal.render.matplotlib_style import LETTER, SMALL, TEXT, literal, require_matplotlib, tidy
 
 COLUMN, PAGE = 3.4, 7.0  # widths in inches: one column of a journal page, or the whole page
 DPI = 200

@@ -13,7 +13,7 @@ from propcal.paper.results import LEGEND, cells, convergence, method_medians, ov
 from propcal.paper.settings import BASE, MC, MC_FOR_PMC, OURS, PMC
 from propcal.paper.trial_arrays import CURVE_METHODS, CURVE_MODEL, MIN_PEOPLE, CurveCounts, subgroup
 from propcal.paper.trial_store import HIGHER_IS_BETTER, METRICS, Evidence
-from propcal.render.figure import COLORS, SMALL, STYLES, TEXT, labels, short, tidy
+from propcal.render.matplotlib_style import COLORS, SMALL, STYLES, TEXT, labels, short, tidy
 
 # Which pairs get a bracket, and in which column beside the panel.
 BRACKETS = {(BASE, MC): 0, (MC, PMC): 0, (BASE, PMC): 1}

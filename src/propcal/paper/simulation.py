@@ -19,7 +19,7 @@ from propcal.core.arguments import check_number
 from propcal.core.grid import FloatArray
 from propcal.paper.figure_parts import COLUMN, DRAWN_AS, PaperFigure, entry, panels
 from propcal.paper.settings import toml_file
-from propcal.render.figure import SMALL, tidy
+from propcal.render.matplotlib_style import SMALL, tidy
 
 FIRST_RATE, STEP = 0.2, 0.01
 LOOKS: dict[str, dict[str, Any]] = DRAWN_AS["scenarios"]

@@ -14,7 +14,7 @@ from propcal.core.arguments import check_number
 from propcal.paper import figure_parts as parts
 from propcal.paper.figure_parts import COLUMN, DRAWN_AS, LOOKS, PAGE, PaperFigure
 from propcal.paper.settings import PMC, toml_file
-from propcal.render.figure import COLORS, SMALL, STYLES, legend_below, tidy
+from propcal.render.matplotlib_style import COLORS, SMALL, STYLES, legend_below, tidy
 
 R_MINS = (0.01, 0.1, 0.3, 1.0)  # the paper shades [0.01, 1]
 DELTAS = (0.0, 0.17, 0.5)  # the paper shades [0, 0.5]; see `crossing` for 0.17

@@ -11,7 +11,7 @@ import numpy as np
 from propcal.core.arguments import Axes
 from propcal.documents.charts import FEW_KEY, INTERVAL_KEY, Axis, Chart, Forest, Mark, Plot, row_axis
 from propcal.numbers import IN_TEXT, known
-from propcal.render import figure
+from propcal.render import matplotlib_style as figure
 
 NUMBER, BOLD = 0.18, 0.26  # inches that a cell must be wide for its number, and for a bold one
 SHADES = {"s1": 0.2, "s2": 0.35, "s3": 0.55, "s4": 0.75}  # of cells; the palest is not white

@@ -30,7 +30,7 @@ from propcal.data.source import refuse_other_spellings
 from propcal.errors import refused
 from propcal.monitoring.held_out import Travel, leave_one_site_out
 from propcal.numbers import known
-from propcal.option_records import Identity
+from propcal.options import Identity
 from propcal.sites.between_sites import SiteCounts, random_effects, ratio_effects, site_differences
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ from propcal.core.groups import Group
 from propcal.core.logistic import expit, log_odds, spline_basis
 from propcal.data.rows import rows_to_atoms
 from propcal.documents.correction import fit_lines
-from propcal.option_records import Identity
+from propcal.options import Identity
 from reference.correction_reader import Reader
 
 

@@ -13,7 +13,8 @@ from propcal.documents.charts import ForestRow, ratio_axis
 from propcal.documents.report import effect_sentences
 from propcal.numbers import ON_PAGE
 from propcal.render.cells import cell
-from propcal.render.html import css_text, forest_bar
+from propcal.render.html import css_text
+from propcal.render.svg import forest_bar
 
 
 def expit(x):

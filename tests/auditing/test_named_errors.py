@@ -307,7 +307,7 @@ def test_within_is_refused_where_it_cannot_be_answered(people):
         with pytest.raises(InputError, match="within must be"):
             audited(people, log_odds(people.risk), within=value)
     few = people.iloc[:150]
-    with pytest.raises(InputError, match=r"by about \d+ expected events or more; there are \d+"):
+    with pytest.raises(InputError, match=r"it takes about \d+ expected events or more .*; there are \d+"):
         audited(few, log_odds(few.risk), within=0.2)
 
 

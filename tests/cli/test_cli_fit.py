@@ -159,6 +159,14 @@ def test_nothing_is_written_for_a_handful_of_people_unless_forced(files, run, ca
     assert len(Correction.load("few.json").updates) > 0
 
 
+def test_a_correction_of_everyone_alike_is_said_to_read_no_groups(files, run):
+    outcome = (np.random.default_rng(0).random(len(files)) < 0.6 * files.risk).astype(int)
+    files.assign(y=outcome).to_csv("high.csv", index=False)
+    said = run("fit", "high.csv", *COLUMNS, "-o", "model.json")
+    assert "race and gender: no effect found" in said
+    assert "; the correction reads" not in said
+
+
 def test_a_correction_that_changes_nobody_says_so_and_suggests_no_use(files, run):
     corrected = files.assign(y=(np.random.default_rng(0).random(len(files)) < files.risk).astype(int))
     corrected.to_csv("right.csv", index=False)

@@ -225,14 +225,12 @@ def test_within_fails_where_events_are_too_few_to_show_it(files, run):
     files.head(200).to_csv("few.csv", index=False)
     asked = ("audit", "few.csv", *COLUMNS, *fail_on("within 20%"))
     out, err = run(*asked, "--format", "json", code=1)
-    assert err.startswith(
-        "propcal: failed: within 20%: a score is shown to be right to within 20 % by about "
-    )
+    assert err.startswith("propcal: failed: within 20%: it takes about ")
     (gate,) = json.loads(out)["gates"]
     assert gate == {"condition": "within 20%", "value": None, "decided": False, "passed": False}
-    assert "passes, although a score is shown" in run(*asked, "--allow-undecided")[1]
+    assert "passes, although it takes about" in run(*asked, "--allow-undecided")[1]
     _, err = run("audit", "few.csv", *COLUMNS, "--within", "20%", code=2)
-    assert "expected events or more; there are " in err
+    assert "expected events or more to show that a score is right to within 20 %; there are " in err
 
 
 def test_a_score_that_is_wrong_at_a_site_fails_and_has_no_tick(files, run):

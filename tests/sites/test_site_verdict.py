@@ -297,3 +297,6 @@ def test_a_slope_that_is_wrong_at_all_sites_is_told():
     assert found.conclusion == "miscalibrated"
     assert found.headline == "Predictions are too extreme"
     assert ", but predictions are too extreme (calibration slope 0.6" in found.sentences[0]
+    low = frame.assign(y=frame.y * (rng.random(12_000) < 0.8))
+    found = compare_sites(Atoms.from_frame(low, score="risk", outcome="y", site="hospital"))
+    assert ", but predictions" not in found.sentences[0]  # no "but" between two errors

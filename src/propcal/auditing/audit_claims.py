@@ -234,7 +234,7 @@ def too_few_events(within: float, expected: float, rate: float, effect: float) -
     if expected >= needed:
         return ""
     share, events = f"{100 * within:g} %", f"about {needed:,} expected events or more"
-    return f"a score is shown to be right to within {share} by {events}; there are {expected:,.0f}"
+    return f"it takes {events} to show that a score is right to within {share}; there are {expected:,.0f}"
 
 
 def certificate(groups: pd.DataFrame) -> tuple[Claim, ...]:

@@ -72,7 +72,9 @@ class PerformancePictures:
 def performance_pictures(audit: Audit) -> PerformancePictures:
     """The pictures of everybody, and the groups ready for the reader to pick."""
     found, unit = _group_curves(audit), audit.identity.unit
-    end, densest = _risk_end(found), max([1e-9, *(each.density.max(initial=0.0) for each in found)])
+    certain = any(region.low == 1.0 for claim in audit.verdict.claims for region in claim.where)
+    end = 1.0 if certain else _risk_end(found)  # what the verdict says of a score of 1 is in the picture
+    densest = max([1e-9, *(each.density.max(initial=0.0) for each in found)])
     plots = _frames(_benefit_axis(found), end, unit)
     groups = [_group(each, densest, plots[2].y.low, end, unit) for each in found]
     for i, plot in enumerate(plots):

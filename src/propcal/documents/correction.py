@@ -23,7 +23,7 @@ from propcal.core.correction.fit_summary import (
 from propcal.core.correction.points_table import PER_UNIT, PointsTable
 from propcal.core.fit.log_odds_cells import FEWEST_OF_A_TERM, smooth_terms
 from propcal.core.grid import UNIT, FloatArray, from_grid
-from propcal.core.groups import group_labels, pattern_name
+from propcal.core.groups import EVERYBODY, group_labels, pattern_name
 from propcal.core.reduction import without_clusters
 from propcal.documents.audit_charts import unknown
 from propcal.documents.blocks import Block, Column, Details, Document, Paragraphs, Table
@@ -114,7 +114,8 @@ def fit_lines(model: Any, people: Atoms, names: Identity, suppress: int) -> Iter
     every = [*kept, *(size.group for size in small)]
     labels = group_labels(every, model.fit_summary_.patterns, names.labels, everyone=names.everyone)
     called = dict(zip(every, labels))
-    n, reads = people.n_people, len(model.correction_.groups) if model.n_updates_ else len(every)
+    read = model.correction_.groups if model.n_updates_ else ()
+    n, reads = people.n_people, sum(group != EVERYBODY for group in read)
     who = names.count(n) if not 0 < n < suppress else f"fewer than {suppress} {names.unit}"
     yield sentence("fit", "whom", type(model).__name__, who, len(every), reads)
     yield from model.fit_summary_.sentences(suppress)
@@ -172,7 +173,8 @@ def correction_document(correction: Correction) -> Document:
     n = len(correction.updates)
     updates = correction.update_list()[correction.n_updates - n :]  # without curve and points
     rows = [{"adjustment": int(i) + 1, **updates[i]._asdict()} for i in order]
-    tables = [table("effects", effects(correction))] if correction.n_updates else []
+    changed = effects(correction)  # none if only points change scores
+    tables = [table("effects", changed)] if changed else []
     tables += [table("updates", rows, all=len(rows) == n, n=len(rows))] if rows else []
     tables += [] if correction.points is None else [_points_table(correction.points)]
     blocks: list[Block] = [Paragraphs(provenance(correction)), Paragraphs(facts), *tables]

@@ -6,6 +6,7 @@ import base64
 import gzip
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
@@ -13,7 +14,7 @@ from os import PathLike
 from typing import Any
 
 from jinja2 import Environment, FunctionLoader
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from propcal import __version__
 from propcal.documents.blocks import At, Block, Column, Document, Section, Table, leaves_at, shown_at
@@ -40,7 +41,7 @@ def environment() -> Environment:
         loader=FunctionLoader(template_text), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
     jinja.filters |= {
-        "nb": unbroken,
+        "nb": _unbroken,
         "on_page": lambda blocks: shown_at(blocks, At.PAGE),
         "on_card": lambda blocks: leaves_at(blocks, At.CARD),
         "card_cell": lambda column, row: cell(column, row, IN_NOTEBOOK),
@@ -116,6 +117,12 @@ def css_text(text: str) -> str:
     'A\\20 \\22 b\\22 '
     """
     return "".join(c if c.isascii() and c.isalnum() else f"\\{ord(c):x} " for c in text)
+
+
+def _unbroken(text: str) -> Markup:
+    """A sentence in which no line ends within a number or an option, such as --correction."""
+    escaped = str(escape(unbroken(text)))
+    return Markup(re.sub(r"--[a-z][a-z-]*", r'<span class="option">\g<0></span>', escaped))
 
 
 def _hash(text: str) -> str:

@@ -10,6 +10,7 @@ import pytest
 
 from propcal import Correction, PMCBoost
 from propcal.core.correction.points_table import MOST_TOTAL, FeaturePoints, PointsTable
+from propcal.documents.correction import correction_document
 from propcal.errors import FileFormatError, InputError, UnknownLevelWarning
 
 VISITS = FeaturePoints("visits", (-80, 0, 120), cuts=(1.0, 4.0), missing=33, whole=True)
@@ -171,8 +172,16 @@ def test_atoms_cannot_be_corrected_by_points():
 
     frame = people().assign(y=0)
     atoms = Atoms.from_frame(frame, score="risk", outcome="y", groups=["sex"])
-    with pytest.raises(InputError, match="has points, so it needs the columns"):
+    with pytest.raises(InputError, match="needs the columns visits, ward and lab of every person"):
         a_correction().apply_to_atoms(atoms)
+
+
+def test_a_correction_by_points_alone_shows_no_table_of_changed_scores():
+    parts = {**vars_of(a_correction(points=())), "start": None, "updates": np.empty((0, 3), np.int64)}
+    document = correction_document(Correction(**parts, points=PointsTable((VISITS, WARD))))
+    _, facts, *tables = document.blocks
+    assert facts.texts[-1] == "It adds points of 2 features, and adjusts no cells."
+    assert [table.key for table in tables] == ["points"]
 
 
 def test_points_cannot_be_shared():

@@ -8,6 +8,7 @@ import pytest
 
 from propcal import audit, compare
 from propcal.documents.audit import MOST_BARS, audit_document, key_figures, ratio_forest
+from propcal.documents.audit_pictures import performance_pictures
 from propcal.documents.blocks import Beside, Column, Fragment
 from propcal.documents.charts import ForestRow, ratio_axis
 from propcal.documents.report import effect_sentences
@@ -50,6 +51,23 @@ def test_a_wrong_shape_alone_is_shown_by_the_curve(people):
     assert a.groups["finding"].iloc[0] == "could be chance"
     (first,) = [block for block in audit_document(a).blocks if isinstance(block, Beside)]
     assert isinstance(first.blocks[0].blocks[0], Fragment)
+
+
+def test_a_score_of_1_that_the_verdict_names_is_in_the_picture(people):
+    low = 0.5 * expit(people.x)
+    y = (np.random.default_rng(1).random(len(low)) < low).astype(int)
+    sure = np.arange(len(low)) < 120
+    ends = []
+    for score in (low, low.mask(sure, 1.0)):
+        a = audit(y, score, n_draws=100)
+        ends.append(performance_pictures(a).plots[1].x.high)
+    assert "100 %" in a.verdict.text
+    assert ends[0] < ends[1] == 1.0
+
+
+def test_a_page_breaks_no_line_within_an_option(people):
+    page = audit(people.y, expit(people.x - 0.5), n_draws=100).to_html()
+    assert '<span class="option">--correction</span>' in page
 
 
 def test_what_a_correction_changed_adds_up(people):

@@ -22,7 +22,7 @@ from propcal.core.grid import FloatArray, IntArray, WithoutCaches, from_grid
 from propcal.core.groups import Group, membership
 from propcal.core.patterns import BESIDE, Patterns, as_listed, combinations_present
 from propcal.errors import UnseenError, refused
-from propcal.numbers import plural
+from propcal.numbers import listed, plural
 
 if TYPE_CHECKING:
     from propcal.core.atoms import Atoms
@@ -253,7 +253,7 @@ class Definition(WithoutCaches):
     def apply_to_atoms(self, atoms: Atoms) -> FloatArray:
         """Corrected score of each atom, whose attributes must be those of the correction (or more)."""
         if self.points is not None:
-            raise refused("points of groups", columns=list(self.points.columns))
+            raise refused("points of groups", columns=listed(list(self.points.columns)))
         rows = self._rows_of(atoms)
         Unlisted(self).add(rows, atoms.people).warn()
         return self.apply_to_rows(rows)

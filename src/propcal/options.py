@@ -304,8 +304,8 @@ class AuditRule(LossRule):
     random_state
         Seed for random numbers.
     thresholds
-        Risk from which people would be treated, such as 0.2: prints how many would be treated, with
-        sensitivity, PPV and net benefit, for every group. The report starts at this risk.
+        Risk from which people would be treated, such as 0.2: prints their number, sensitivity, PPV and
+        net benefit for every group. The report starts at this risk.
     """
 
     min_people: int = GROUPS.option("N", default=30, limits=COUNT)

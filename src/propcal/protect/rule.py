@@ -242,7 +242,9 @@ class Hidden:
         of_people = sparse.kron([[1, 1, 0]], sparse.eye_array(self.size))  # events and others are all people
         totals = np.add.outer(self.size * np.arange(3), net.total)
         people = self.size * PEOPLE + np.arange(self.size)
-        self.net = Net(np.append(totals, people), sparse.vstack([of_kinds, of_people], format="csr"))
+        rows = sparse.vstack([of_kinds, of_people], format="csr")
+        rows.eliminate_zeros()  # of which `kron` stores some; a stored number is a part
+        self.net = Net(np.append(totals, people), rows)
 
     def bounds(self, withheld: BoolArray) -> FloatArray:
         """What is disclosed of each count: the first row has the least, the second has minus the most."""

@@ -133,6 +133,17 @@ def test_the_bounds_are_reached():
     assert (mc, pmc) == (pytest.approx(0.2), pytest.approx(0.2))
     _, _, dc = exact_losses([0.25, 0.35], 0.3)
     assert dc == pytest.approx(bounds.dc_from_mc(0.05, 0.3))
+    mc, _, dc = exact_losses([math.exp(-0.5), 1.0], math.exp(-0.5) - 0.1)  # nearly everybody is in the first
+    assert mc == pytest.approx(bounds.mc_from_dc(dc, 0.1))
+    # in bins: a rate of 0.1 and a mean score at one edge of its bin, moved to the other
+    for binning, rate, edge in (("uniform", 0.1, 0.2), ("geometric", 0.1, 0.1**0.9)):
+        assert (edge - rate) / rate == pytest.approx(bounds.pmc_from_binned(0.0, 10, 0.1, binning))
+
+
+def test_an_outcome_rate_is_at_most_1_where_the_bound_on_dc_is_not_reached():
+    highest = exact_losses([0.7, 1.0], 0.9)  # 0.2-MC would allow a rate of 1.1
+    assert highest[0] == pytest.approx(0.2)
+    assert highest[2] < bounds.dc_from_mc(0.2, 0.9)
 
 
 def test_binned_losses_do_not_obey_the_theorems():

@@ -129,6 +129,22 @@ def test_groups_are_single_attributes_and_the_intersection_of_all(tmp_path):
     assert Counter(len(group.conditions) for group in groups) == {1: 6, 3: 8}
 
 
+@pytest.mark.parametrize("bins", ["moving", "frozen"])
+def test_a_fit_has_the_groups_of_its_set_up_whatever_its_bins_are(bins):
+    """Rates of 0.7 and 0.3 that cancel in every single attribute; intersections of three are below gamma."""
+    people = pd.DataFrame(list(product("ab", "fm", "xy")) * 10, columns=["site", "sex", "payer"])
+    people = people.sort_values(["site", "sex"], ignore_index=True)
+    rate = np.where((people["site"] == "a") == (people["sex"] == "f"), 0.7, 0.3)
+    people["admitted"] = (np.arange(80) % 20 < 20 * rate).astype(int)
+    groups, scores = ("site", "sex", "payer"), [np.full(80, 0.5)] * 2
+    columns, model = CohortColumns("admitted", (groups,)), Trained(lambda rows: scores[0], 0.0, True)
+    for intersections in ("all", "single and full"):
+        setup = Setup("mine", bins=bins, intersections=intersections)
+        bench = Bench(model, Plan(columns, setup), [people, people], scores, groups)
+        trial, _ = bench.trial(Setting(PMC, groups, 0.1, 0.2, 0.1))
+        assert (trial["n_updates"] > 0) == (intersections == "all")
+
+
 def test_the_age_is_that_of_the_anchor_year_if_the_file_has_it(tmp_path):
     visits_of(None, 200).frame.assign(anchor_age=1.0).to_parquet(tmp_path / "visits.parquet")
     for setup, name in (("printed", "age"), ("authors-code", "anchor_age")):

@@ -66,6 +66,12 @@ def test_trials_like_the_published_agree_and_opposite_ones_differ(alike, unlike,
     assert alike[name].claim.why
 
 
+def test_the_table_says_what_trials_say_where_the_paper_contradicts_itself(alike):
+    frame = claims_table([*alike.values()]).frame.set_index("claim")
+    assert (frame.loc[[*AGAINST_ITSELF], "here_fixed"] == DIFFERS).all()
+    assert (frame.drop([*AGAINST_ITSELF])["here_fixed"] == "").all()
+
+
 def test_contradicted_claims_can_agree_too(tmp_path):
     """Nothing in the rules decides them in advance."""
 

@@ -73,7 +73,8 @@ def dc_from_mc(alpha: float, r_min: float) -> float:
     """DC under alpha-MC: ln((r_min + alpha) / (r_min - alpha)) (Theorem MC to DC).
 
     Conditions: `r_min` is the smallest score that any group of C receives, and nobody is exempt. There is no
-    bound if it is alpha or less: a low-risk group may then have no outcomes at all.
+    bound if it is alpha or less: a low-risk group may then have no outcomes at all. The bound is reached for
+    `r_min` up to 1 - alpha; above, it would need an outcome rate of more than 1.
 
     >>> round(dc_from_mc(0.05, r_min=0.3), 4)
     0.3365

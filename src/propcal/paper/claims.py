@@ -195,7 +195,7 @@ def claims_table(
         said |= {"n_seeds": j.n_seeds, "why": j.claim.why, "odd": j.claim.odd}
         for rule in RULES:
             one = j.by_rule.get(rule, j)
-            said |= {f"{name}_{rule}": getattr(one, name) for name in ("verdict", "share", "numbers")}
+            said |= {f"{name}_{rule}": getattr(one, name) for name in ("verdict", "here", "share", "numbers")}
         rows.append(said)
     shown = {"verdict": [j.sure() for j in judged], **beside}
     shown |= {"the paper says": [j.claim.says for j in judged], "here": [_here(j) for j in judged]}

@@ -187,6 +187,7 @@ class Bench:
     ) -> None:
         columns, began = plan.columns, process_time()
         self.model, self.setup, self.groups = model, plan.setup, groups
+        self.intersections: Any = "all" if plan.setup.intersections == "all" else single_and_full(groups)
         outcomes = [part[columns.outcome].to_numpy() for part in parts]
         attributes = [part[list(groups)] for part in parts]
         self.post, self.test = map(checked_rows, scores, outcomes, attributes)
@@ -226,8 +227,7 @@ class Bench:
         return {f"{prefix}{name}": loss for name, loss in losses.items()}
 
     def _rule(self, rule: dict[str, Any]) -> CategoryRule:
-        every = self.setup.intersections == "all"
-        return CategoryRule(**rule, intersections="all" if every else single_and_full(self.groups))
+        return CategoryRule(**rule, intersections=self.intersections)
 
     def _fitted(self, setting: Setting) -> Fitted:
         """The fit of a setting. Settings of MCBoost that differ in rho alone share one."""
@@ -264,10 +264,10 @@ class Bench:
         if setting.method == BASE:
             went = {"n_updates": 0, "n_sweeps": 0, "converged": self.model.converged}
             return {**went, "fit_seconds": self.model.seconds}, lambda rows: rows
-        limit = MAX_UPDATES
+        limit, how = MAX_UPDATES, {"eta": self.setup.eta, "intersections": self.intersections}
         while True:
             began = process_time()
-            method = post_processor(setting, self.setup.eta, limit)
+            method = post_processor(setting, max_updates=limit, **how)
             with warnings.catch_warnings():  # a fit that stops at its limit is recorded in `converged`
                 warnings.simplefilter("ignore", ConvergenceWarning)
                 method.fit_atoms(self.atoms)
@@ -287,14 +287,14 @@ class Bench:
         return {**went, "fit_seconds": seconds}, corrected
 
 
-def post_processor(setting: Setting, eta: float = 1.0, max_updates: int = MAX_UPDATES) -> MCBoost | PMCBoost:
-    """The algorithm of a setting: the paper's with steps of `eta`, or ours with its defaults."""
+def post_processor(setting: Setting, **how: Any) -> MCBoost | PMCBoost:
+    """The algorithm of a setting: the paper's, with further arguments of it, or ours with its defaults."""
     rule = {"alpha": setting.fit_alpha, "gamma": setting.gamma, "rho": setting.rho, "n_bins": N_BINS}
     rule |= {} if setting.min_share is None else {"min_share": setting.min_share}
     if setting.method == OURS:
         return PMCBoost() if setting.alpha is None else PMCBoost(**rule)
     algorithm = PMCBoost if setting.method == PMC else MCBoost
-    return algorithm.paper(**rule, eta=eta, max_updates=max_updates)
+    return algorithm.paper(**rule, **how)
 
 
 def own_rule(setting: Setting) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from propcal.paper.settings import PMC, toml_file
 from propcal.render.matplotlib_style import COLORS, SMALL, STYLES, legend_below, tidy
 
 R_MINS = (0.01, 0.1, 0.3, 1.0)  # the paper shades [0.01, 1]
-DELTAS = (0.0, 0.17, 0.5)  # the paper shades [0, 0.5]; see `crossing` for 0.17
+DELTAS = (0.0, 0.05, 0.17, 0.5)  # the paper shades [0, 0.5]; `crossing` has where PMC meets the last three
 RHOS = (0.5, 0.1, 0.05, 0.01)
 N_BINS = tuple(range(2, 101))  # lambda = 1 / n_bins, from 0.5 to 0.01
 BINNED_ALPHA = 0.1

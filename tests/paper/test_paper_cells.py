@@ -96,6 +96,21 @@ def test_one_command_goes_from_the_files_to_the_pages_and_goes_on_after_a_stop(t
     assert "has other visits than the files of MIMIC give. Name another folder" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("cut_off", [True, False])
+def test_one_command_names_a_damaged_cohort_of_an_earlier_run(tmp_path, capsys, cut_off):
+    folder, out = write_mimic(tmp_path / "mimic", random_tables(seed=5), "2.x"), tmp_path / "out"
+    out.mkdir()
+    pd.DataFrame({"race": ["Asian"]}).to_parquet(out / "cohort-paper.parquet")
+    content = (out / "cohort-paper.parquet").read_bytes()
+    (out / "cohort-paper.parquet").write_bytes(content[: len(content) // 2] if cut_off else b"x")
+    with pytest.raises(SystemExit) as ended:
+        main(["paper", "all", "--mimic-iv", str(folder), "--mimic-iv-ed", str(folder), "-o", str(out)])
+    assert ended.value.code == 2
+    said = capsys.readouterr().err
+    assert "cohort-paper.parquet is" in said
+    assert "unexpected" not in said
+
+
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [

@@ -538,6 +538,7 @@ def all_(
     """
     from pyarrow.parquet import read_table
 
+    from propcal.data.file_source import open_file
     from propcal.paper.base_models import check_models
     from propcal.paper.experiment import SPLITS
     from propcal.paper.figure_parts import new_figure
@@ -555,7 +556,7 @@ def all_(
             visits = output / f"cohort-{rule}.parquet"
             if not visits.exists():
                 cohort(folders, visits, rule, force=False)
-            elif not mimic_cohort(*folders, rule=rule).table.equals(read_table(visits)):
+            elif open_file(visits) and not mimic_cohort(*folders, rule=rule).table.equals(read_table(visits)):
                 raise refused("paper other cohort", path=visits)
             for setup in SETUPS:
                 store = output / f"{rule}-{setup}.sqlite"

@@ -10,13 +10,14 @@ import pytest
 
 from propcal import Atoms, Correction, MCBoost, PMCBoost
 from propcal.cli import main
+from propcal.core.arguments import FEWEST_SHOWN
 from propcal.core.grid import UNIT
 from propcal.core.groups import membership
 from propcal.data.rows import scoring_rows
 from propcal.errors import InputError, UnknownLevelWarning, UnseenError
-from propcal.protect.shared_corrections import FEWEST_SHARED, shared_bits
+from propcal.protect.shared_corrections import shared_bits
 
-SMALL = range(1, FEWEST_SHARED)
+SMALL = range(1, FEWEST_SHOWN)
 EXACT = 2.0**-32  # scores and shifts are rounded to that
 
 
@@ -66,7 +67,7 @@ def test_exact_files_give_small_cells_away(decimals):
         frame = people(seed, decimals)
         correction = fitted(frame)
         for (n, fresh), (_, _, shift) in zip(truth(correction, frame), correction.updates.tolist()):
-            if not fresh or n >= FEWEST_SHARED or fits(shift / UNIT, 1, grain, EXACT):
+            if not fresh or n >= FEWEST_SHOWN or fits(shift / UNIT, 1, grain, EXACT):
                 continue  # if nobody of them had the outcome, any number of people would do
             tried += 1
             found = [other for other in SMALL if fits(shift / UNIT, other, grain, EXACT)]
@@ -81,7 +82,7 @@ def test_exact_files_give_small_cells_away(decimals):
 @pytest.mark.parametrize("method", [PMCBoost, MCBoost])
 def test_shared_files_do_not(decimals, method):
     grain = max(10**decimals, 10)
-    hits, chance, spread = np.zeros((3, FEWEST_SHARED))
+    hits, chance, spread = np.zeros((3, FEWEST_SHOWN))
     for seed in range(6):
         frame = people(seed, decimals)
         correction = fitted(frame, method)
@@ -89,7 +90,7 @@ def test_shared_files_do_not(decimals, method):
         sharing = correction.sharing
         assert np.array_equal(sharing.update_bits, shared_bits(n))
         left = sharing.update_bits >= 0
-        assert n[left].min() >= FEWEST_SHARED  # nothing else decided a number of the file
+        assert n[left].min() >= FEWEST_SHOWN  # nothing else decided a number of the file
         steps = 2.0 ** -sharing.update_bits[left]
         rounded = np.floor(correction.updates[left, 2] / UNIT / steps + 0.5) * steps
         shared = correction.shared()
@@ -134,14 +135,14 @@ def test_combinations_and_groups_of_few_people_are_not_named():
     text = correction.to_json(share=True)
     assert "Canary" not in text
     shown = {tuple(row) for row in json.loads(text)["patterns"]}
-    assert shown >= {*counts[counts >= FEWEST_SHARED].index}
-    made_up = shown - {*counts[counts >= FEWEST_SHARED].index}
-    levels = {(a, level) for row in counts[counts >= FEWEST_SHARED].index for a, level in enumerate(row)}
+    assert shown >= {*counts[counts >= FEWEST_SHOWN].index}
+    made_up = shown - {*counts[counts >= FEWEST_SHOWN].index}
+    levels = {(a, level) for row in counts[counts >= FEWEST_SHOWN].index for a, level in enumerate(row)}
     for row in made_up:  # only to name a level that a group of 11 or more needs
         assert sum((a, level) not in levels for a, level in enumerate(row)) == 1
     for group in json.loads(text)["groups"]:
         who = np.logical_and.reduce([frame[name] == level for name, level in group])
-        assert who.sum() >= FEWEST_SHARED
+        assert who.sum() >= FEWEST_SHOWN
 
 
 def test_a_combination_that_is_left_out_scores_as_before():
@@ -215,7 +216,7 @@ def test_survey_weights_count_people_at_the_least():
         frame.score, frame.y, sensitive_features=features, sample_weight=weight
     ).correction_
     n, _ = truth(correction, frame).T
-    assert n[correction.sharing.update_bits >= 0].min() >= FEWEST_SHARED
+    assert n[correction.sharing.update_bits >= 0].min() >= FEWEST_SHOWN
     assert np.all(2.0**-correction.sharing.update_bits >= 1 / n)
 
 
@@ -280,7 +281,7 @@ def test_thirty_rows_of_one_person_are_one_person(kind):
             smallest.append(different)
             assert 2.0**-bits >= 1 / different
         now[who] = np.clip(now[who] + shift, 0, UNIT)
-    assert min(smallest) >= FEWEST_SHARED
+    assert min(smallest) >= FEWEST_SHOWN
 
 
 def test_weights_of_one_change_nothing_about_sharing():

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from propcal.core.arguments import Axes
+from propcal.core.arguments import FEWEST_SHOWN, Axes
 from propcal.options import Correcting
 
 if TYPE_CHECKING:
@@ -22,7 +22,11 @@ class Printed:
         raise NotImplementedError
 
     def to_html(
-        self, path: str | PathLike[str] | None = None, *, suppress: int = 11, title: str | None = None
+        self,
+        path: str | PathLike[str] | None = None,
+        *,
+        suppress: int = FEWEST_SHOWN,
+        title: str | None = None,
     ) -> str:
         """One page for everyone who must decide; it is one file that needs nothing else.
 
@@ -100,7 +104,7 @@ class Pages(Drawn):
         self,
         path: str | PathLike[str] | None = None,
         *,
-        suppress: int = 11,
+        suppress: int = FEWEST_SHOWN,
         title: str | None = None,
         correction: Correcting | None = None,
         certificate: FitSummary | None = None,
@@ -140,7 +144,7 @@ class Pages(Drawn):
         self,
         path: str | PathLike[str] | None = None,
         *,
-        suppress: int = 11,
+        suppress: int = FEWEST_SHOWN,
         title: str | None = None,
         discovery: object = None,
     ) -> str:

@@ -226,7 +226,8 @@ def site_names(people: propcal.Atoms) -> list[str]:
 
 def _report(atoms: propcal.Atoms, output: Path, folded: Mapping[str, list[str]], *, counted: str) -> None:
     """What was written, and the next commands."""
-    from propcal.core.atoms import FEWEST_SHOWN, LeftOutReport
+    from propcal.core.arguments import FEWEST_SHOWN
+    from propcal.core.atoms import LeftOutReport
     from propcal.core.loss_bounds import are_coarse
     from propcal.core.reduction import without_keys
     from propcal.documents.words import sentences

@@ -14,9 +14,9 @@ import propcal
 from propcal import options as options
 from propcal.cli.atoms import COLUMNS, groups_of, named_columns, note_unused_labels, read_people, some_names
 from propcal.cli.commands_from_records import CONFIG, FORCE, ROWS, Files, Only, Without, told, words
-from propcal.cli.screen import PAGE_SUPPRESS, check_file, draw, progress, say, warnings_as_lines, working
+from propcal.cli.screen import check_file, draw, progress, say, warnings_as_lines, working
 from propcal.core import criterion
-from propcal.core.arguments import check_choice
+from propcal.core.arguments import FEWEST_SHOWN, check_choice
 from propcal.errors import InputError, TooManyUnseenError, refused
 from propcal.files.transaction import new_folders, outputs
 from propcal.options import Given, Identity, Reading, Roles
@@ -42,7 +42,7 @@ def fit(
     method: Method = options.METHOD.option("|".join(METHODS), AIMS, default="pmcboost"),
     paper: bool = options.METHOD.flag(),
     output: Path = options.OUTPUT.required("--output -o FILE"),
-    suppress: int = options.OUTPUT.option("N", default=PAGE_SUPPRESS, least=0),
+    suppress: int = options.OUTPUT.option("N", default=FEWEST_SHOWN, least=0),
     share: bool = options.OUTPUT.flag(),
     force: bool = FORCE,
     config: Path | None = CONFIG,

@@ -21,6 +21,7 @@ import typer
 from rich.console import Console
 
 from propcal.cli.commands_from_records import CONFIG, FORCE, LISTS, told
+from propcal.core.arguments import FEWEST_SHOWN
 from propcal.errors import InputError, plain
 from propcal.files.transaction import check_target, outputs, write_text
 from propcal.numbers import listed
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from propcal.documents.blocks import Document
 
 LEVELS = {"note": "warning", "failed": "error"}  # how lines on standard error begin, after "propcal: "
-PAGE_SUPPRESS = 11  # pages are meant to be handed on
 Reads = Path | list[Path] | None  # a file that a command reads, or files and patterns
 
 
@@ -189,7 +189,7 @@ class Output:
         `forms` make the text of each file, by the name of its field, with counts below a number protected.
         """
         content = forms["output"](self.suppress or 0) if self.output or self.as_json else ""
-        below = PAGE_SUPPRESS if self.suppress is None else self.suppress
+        below = FEWEST_SHOWN if self.suppress is None else self.suppress
         with outputs(force=self.force):
             write_text(f"{content}\n", self.output)
             for name in ("html", "markdown", "metrics"):

@@ -39,6 +39,7 @@ Invalid = Literal["error", "null", "keep"]
 Order = Literal["cyclic", "random", "worst"]
 Resample = Literal["bootstrap"]
 Start = Literal["smooth", "identity"]
+FEWEST_SHOWN = 11  # smaller counts of people are small: they are not handed on unless the user asks for it
 
 
 @dataclass(eq=False, repr=False)

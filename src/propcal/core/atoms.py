@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from propcal.core.arguments import Label, Table, WeightKind
+from propcal.core.arguments import FEWEST_SHOWN, Label, Table, WeightKind
 from propcal.core.conditions import Where
 from propcal.core.grid import MAX_PEOPLE, UNIT, FloatArray, IntArray, SumArray, from_grid, mix, run_sums
 from propcal.core.patterns import Level, Patterns
@@ -28,11 +28,9 @@ if TYPE_CHECKING:
     from propcal.core.groups import Collection, Groups
 
 NOT_RECORDED = "not recorded"
-FEWEST_SHOWN = 11  # smaller counts of people are not told unless they are asked for
 MOST_LEVELS = 6  # levels of an attribute that the sentence names
 Counts = Mapping[str, Mapping[Level, int]]
 SUMS = ("people", "weight", "weight_sq", "positives", "positives_sq")
-FEWEST = 11  # people with the outcome, and without it, in a cell that may be shared
 
 
 @dataclass(frozen=True)
@@ -88,7 +86,7 @@ class Shared:
         For each attribute with rare levels, how many of them were folded into "other levels".
     """
 
-    fewest: int = FEWEST
+    fewest: int = FEWEST_SHOWN
     folded: dict[str, int] = field(default_factory=dict)
 
     def __add__(self, other: Shared) -> Shared:
@@ -279,7 +277,7 @@ class Atoms:
 
         return load_atoms(path)
 
-    def share(self, fewest: int = FEWEST) -> Atoms:
+    def share(self, fewest: int = FEWEST_SHOWN) -> Atoms:
         """Atoms that may be shared: every cell has at least `fewest` people with the outcome, and without it.
 
         Neighbouring scores are merged, and rare levels are folded into "other levels".

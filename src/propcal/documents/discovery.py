@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from propcal.auditing.audit_tables import row_dicts
+from propcal.core.arguments import FEWEST_SHOWN
 from propcal.discovery.discovery import Discovery
 from propcal.discovery.finding_rows import RATIO, FoundGroup, whole
 from propcal.discovery.protected_groups import Protection
@@ -50,7 +51,7 @@ def discovery_document(discovery: Discovery, suppress: int = 0, title: str | Non
     )
 
 
-def discovery_section(discovery: Discovery, suppress: int = 11) -> Section:
+def discovery_section(discovery: Discovery, suppress: int = FEWEST_SHOWN) -> Section:
     """The groups found as a part of the report of an audit."""
     shown = protected_discovery(discovery, suppress)
     blocks = [Paragraphs(discovery_sentences(shown, [])), *_table(discovery, shown, suppress)]

@@ -16,6 +16,7 @@ from propcal.auditing.compare import Comparison
 from propcal.auditing.names import LOWER, MEASURE_NAMES, MISCALIBRATED, NONE_FOUND
 from propcal.auditing.pages import Pages
 from propcal.auditing.score_changes import BETTER, HARDLY, WORSE
+from propcal.core.arguments import FEWEST_SHOWN
 from propcal.core.correction.fit_summary import FitSummary
 from propcal.core.groups import EVERYBODY
 from propcal.documents.audit import Around, audit_document, headline, threshold_label, verdict_block
@@ -33,7 +34,7 @@ from propcal.protect.rule import Rule
 def report(
     result: Pages,
     *,
-    suppress: int = 11,
+    suppress: int = FEWEST_SHOWN,
     title: str | None = None,
     correction: Any = None,
     certificate: Any = None,

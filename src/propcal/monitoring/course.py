@@ -13,7 +13,7 @@ import pandas as pd
 
 from propcal.auditing.claims import NAN
 from propcal.auditing.pages import Drawn
-from propcal.core.arguments import check_choice
+from propcal.core.arguments import FEWEST_SHOWN, check_choice
 from propcal.core.atoms import Atoms
 from propcal.core.bins import Bins
 from propcal.core.grid import FloatArray, ratio
@@ -163,7 +163,7 @@ class Course(Drawn):
         return course_document(protected_course(self, Rule(suppress).fewest), title)
 
     def to_metrics(
-        self, path: str | PathLike[str] | None = None, *, suppress: int = 11, state: str = ""
+        self, path: str | PathLike[str] | None = None, *, suppress: int = FEWEST_SHOWN, state: str = ""
     ) -> str:
         """The newest numbers as OpenMetrics text, for the textfile collector of Prometheus.
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 
+from propcal.core.arguments import FEWEST_SHOWN
 from propcal.datasets import TABLE_1
 from propcal.errors import refused
 from propcal.numbers import IN_PAPER
@@ -22,7 +23,6 @@ from propcal.paper.trial_store import METRICS, Evidence
 WORDS = s.toml_file("words.toml")
 SHORT = {BASE: "base", OURS: "ours"}
 OURS_NOTE = '"ours" is the default method of propcal, which is not in the paper.'
-FEWEST = 11  # the numbers of a group with fewer people in a test set are not shown
 OVERALL = "Overall"
 GENDERS = {"F": "women", "M": "men", OVERALL: "overall"}
 _LATEX = str.maketrans(
@@ -277,9 +277,9 @@ def _rates(evidence: Evidence) -> Table | None:
     found["share"] = found["people_per_test_set"] / counts["n_test"].mean()
     found["rate"] = found["positives"] / found["people"]
     rows = results.in_order(evidence, found, ["groups"])
-    few, unknown = rows["people_per_test_set"] < FEWEST, IN_PAPER.unknown
+    few, unknown = rows["people_per_test_set"] < FEWEST_SHOWN, IN_PAPER.unknown
     shown = pd.DataFrame({"grouping": rows["groups"], "group": rows["group_name"]})
-    people = rows["people_per_test_set"].map("{:,.0f}".format).mask(few, f"fewer than {FEWEST}")
+    people = rows["people_per_test_set"].map("{:,.0f}".format).mask(few, f"fewer than {FEWEST_SHOWN}")
     shown[f"{evidence.columns.unit} in a test set"] = people
     for heading, name in (("share", "share"), ("observed rate", "rate")):
         shown[heading] = (100 * rows[name]).map("{:.1f} %".format).mask(few, unknown)

@@ -22,7 +22,7 @@ import numpy as np
 from scipy import sparse
 
 from propcal.auditing.headcount import ScoreValues
-from propcal.core.arguments import check_number
+from propcal.core.arguments import FEWEST_SHOWN, check_number
 from propcal.core.grid import BoolArray, FloatArray, IntArray, mix
 from propcal.errors import refused
 from propcal.numbers import SMALLEST_P, About, Limit, known
@@ -44,7 +44,7 @@ P_BAND, P_DIGITS = 0.05, 3  # narrower bands would tell the number of few events
 class Rule:
     """Which counts are small: those below `fewest`, which is 11 unless the user wants another number."""
 
-    fewest: int = 11
+    fewest: int = FEWEST_SHOWN
 
     def __post_init__(self) -> None:
         check_number("suppress", self.fewest, at_least=0, at_most=1_000_000, whole=True)

@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from propcal.core.arguments import check_number
-from propcal.core.atoms import FEWEST, Atoms, Shared
+from propcal.core.arguments import FEWEST_SHOWN, check_number
+from propcal.core.atoms import Atoms, Shared
 from propcal.core.bins import uniform
 from propcal.core.grid import UNIT, FloatArray, IntArray, from_grid, significant
 from propcal.core.loss_bounds import BLOCK, FEW, SCORE_BITS
@@ -100,7 +100,7 @@ class _People:
         return np.array([self.fewer(reduce(self.joined, range(*run), [0, 0])) for run in runs])
 
 
-def share_atoms(atoms: Atoms, fewest: int = FEWEST) -> tuple[Atoms, dict[str, list[str]]]:
+def share_atoms(atoms: Atoms, fewest: int = FEWEST_SHOWN) -> tuple[Atoms, dict[str, list[str]]]:
     """Atoms that may be shared, and the levels that were folded (which the file itself does not name)."""
     check_number("fewest", fewest, at_least=2, at_most=1_000_000, whole=True)
     if not atoms.frequencies or atoms.soft:

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from propcal.core.arguments import FEWEST_SHOWN
 from propcal.core.atoms import Atoms
 from propcal.core.bins import Bins
 from propcal.core.correction.explain import replay
@@ -36,7 +37,6 @@ from propcal.errors import refused
 if TYPE_CHECKING:
     from propcal.core.correction.correction import Correction
 
-FEWEST_SHARED = 11
 FINEST_BITS = 10  # no shared shift is finer than 2**-10
 LEFT_OUT = -1
 _GRID_BITS = UNIT.bit_length() - 1
@@ -73,8 +73,8 @@ def sharing_of(
     if 0 < atoms.weighted_rows < atoms.n_people or behind.clustered:
         moved = np.minimum(moved, behind.in_updates(groups, bins, updates, start))
     return Sharing(
-        behind.in_patterns() >= FEWEST_SHARED,
-        behind.in_groups(groups) >= FEWEST_SHARED,
+        behind.in_patterns() >= FEWEST_SHOWN,
+        behind.in_groups(groups) >= FEWEST_SHOWN,
         shared_bits(moved),
         shared_bits(behind.in_terms(start)),
     )
@@ -89,7 +89,7 @@ def shared_bits(people: IntArray) -> IntArray:
     [-1, 3, 4, 6, 10]
     """
     bits = np.minimum(np.floor(np.log2(np.maximum(people, 1))).astype(np.int64), FINEST_BITS)
-    return np.where(people < FEWEST_SHARED, LEFT_OUT, bits)
+    return np.where(people < FEWEST_SHOWN, LEFT_OUT, bits)
 
 
 def shared(correction: Correction) -> Correction:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from propcal.core.atoms import FEWEST_SHOWN, LeftOutReport
+from propcal.core.arguments import FEWEST_SHOWN
+from propcal.core.atoms import LeftOutReport
 from propcal.core.bins import Bins
 from propcal.core.grid import UNIT, FloatArray, IntArray, from_grid
 from propcal.core.groups import Collection, Group, Labels, group_labels

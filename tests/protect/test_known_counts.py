@@ -7,7 +7,7 @@ import pytest
 from propcal import Atoms
 from propcal.auditing.headcount import ScoreValues
 from propcal.errors import InputError
-from propcal.protect.rule import VARIANCE, Disclosed, Hidden, Rule, tells_counts
+from propcal.protect.rule import VARIANCE, Disclosed, Hidden, Rule, tells_counts, withheld_neighbours
 from propcal.protect.shared_atoms import _few_scores, _tells_rest
 from propcal.protect.shown_counts import moved_ratios
 
@@ -82,3 +82,18 @@ def test_a_shown_ratio_is_as_uncertain_as_the_exact_one_its_mean_score_and_its_m
     ratio = moved_ratios(exact, np.array([[100.0], [900.0]]), shown)
     ends = [0.5 * np.exp(sign * 1.96 * np.sqrt(part * 0.009 + added)) for sign, part in ((-1, 0.5), (1, 0.1))]
     assert [float(value[0]) for value in ratio] == pytest.approx([0.5, *ends], abs=0.005)
+
+
+def test_a_sum_of_many_small_parts_may_be_shown_beside_them():
+    # 150 clinics of 5 people, of whom 1 has the outcome, a city of 2,000, and all of them: each clinic can
+    # have 0 to 10 with the outcome and without it, whatever the clinics have together
+    events, people = np.r_[550.0, 400, [1.0] * 150, 150], np.r_[2750.0, 2000, [5.0] * 150, 750]
+    small = np.zeros((2, 153), dtype=bool)
+    small[:, 2:152] = True
+    shown = np.where(small[0], np.nan, people), np.where(small[0], np.nan, events)
+    told = Disclosed(*shown, small, small, Rule(11))
+    count, clinics = np.array([events, people - events, people]), range(2, 152)
+    sums = [(0, range(1, 152)), (152, clinics)]
+    assert not withheld_neighbours(told, count, sums).any()
+    hidden = Hidden(told, count, sums)
+    assert (hidden.net.parts.data == 1).all()  # a stored zero would count as a part

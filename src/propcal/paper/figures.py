@@ -182,15 +182,17 @@ def _annotate(ax: Any, rows: pd.DataFrame, method: str) -> None:
 
 
 def draw_cells(evidence: Evidence) -> PaperFigure:
-    """Alpha by the smallest cell: a row of panels for each method, a line for each size of a cell."""
+    """Alpha by the smallest cell: a row of panels for each method, a line for each size and one for ours."""
     found, model = cells(evidence), "RF" if "RF" in evidence.models else evidence.models[0]
-    rows, base = found[found["model"] == model], found[found["method"] == BASE].set_index("model")["median"]
-    methods = [m for m in (MC, PMC, OURS) if m in {*rows["method"]}]
+    rows = found[found["model"] == model]
+    levels = rows[rows["alpha"].isna()].set_index(["method", "metric"])["median"]  # without an alpha
+    methods = [m for m in (MC, PMC) if m in {*rows["method"]}]
     measures = parts.words_of("cells")["measures"]
     shape, height = (len(methods), len(measures)), 0.9 + 1.75 * len(methods)
     figure, panels = parts.panels(PAGE, height, *shape, sharex=True, sharey="col")
     sizes = [float("nan"), *sorted(rows["min_share"].dropna().unique())]
     names = ["smallest cell as printed", *(f"{100 * size:g} %" for size in sizes[1:])]
+    ours = {"color": "black", "lw": 1.2, "ls": (0, (1, 1))}
     looks = [{"color": c, "ls": ls, "marker": "o", "ms": 3} for c, ls in zip(COLORS, STYLES)]
     for method, row in zip(methods, panels):
         for ax, (metric, label) in zip(row, measures.items()):
@@ -199,7 +201,11 @@ def draw_cells(evidence: Evidence) -> PaperFigure:
                 same = part["min_share"].isna() if size != size else part["min_share"] == size
                 line = part[same].sort_values("alpha")
                 ax.plot(line["alpha"], line["median"], lw=1.2, **look)
-            ax.axhline(base[model] if metric == "small_groups" else 0.0, color="0.4", lw=0.8)
+            ax.axhline(
+                levels.get((BASE, metric), 0.0), color="0.4", lw=0.8
+            )  # changes are from the base model
+            if (OURS, metric) in levels:
+                ax.axhline(levels[OURS, metric], **ours)
             parts.alpha_axis(ax, rows["alpha"])
             ax.set_title(label if method == methods[0] else "", fontsize=SMALL)
             name = parts.NAMES.get(method, method) if ax is row[0] else ""
@@ -208,6 +214,7 @@ def draw_cells(evidence: Evidence) -> PaperFigure:
                 ax.set_yscale("symlog", linthresh=10)
                 ax.yaxis.set_major_formatter("{x:g}")
     entries = [parts.entry(name, lw=1.2, **look) for name, look in zip(names, looks)]
+    entries += [parts.entry(parts.NAMES[OURS], **ours)] if OURS in evidence.methods else []
     return finished("cells", figure, entries, {"cells": found}, evidence, model=model)
 
 

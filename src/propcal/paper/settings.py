@@ -146,11 +146,11 @@ def grid(groupings: Sequence[tuple[str, ...]] = GROUPINGS, name: str = GRIDS[0])
     if name == "cells":
         cells = DATA["cells"]
         rule, sizes = ((cells["gamma"],), (cells["rho"],)), (None, *cells["min_shares"])
-        chosen = [*product((MC, PMC, OURS), cells["alphas"], *rule, sizes)]
+        chosen = [*product((MC, PMC), cells["alphas"], *rule, sizes)]
     else:
         methods = ((MC, ALPHAS), (PMC, ALPHAS), (MC_FOR_PMC, EQUIVALENT_ALPHAS))
         chosen = [(m, *values) for m, alphas in methods for values in product(alphas, GAMMAS, RHOS)]
-        chosen += [(OURS,)]
+    chosen += [(OURS,)]  # it has no alpha, and its cells are chosen by tests
     found = [Setting(BASE, groups) for groups in groupings]
     return found + [Setting(m, groups, *values) for groups in groupings for m, *values in chosen]
 

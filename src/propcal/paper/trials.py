@@ -289,10 +289,10 @@ class Bench:
 
 def post_processor(setting: Setting, **how: Any) -> MCBoost | PMCBoost:
     """The algorithm of a setting: the paper's, with further arguments of it, or ours with its defaults."""
+    if setting.method == OURS:
+        return PMCBoost()
     rule = {"alpha": setting.fit_alpha, "gamma": setting.gamma, "rho": setting.rho, "n_bins": N_BINS}
     rule |= {} if setting.min_share is None else {"min_share": setting.min_share}
-    if setting.method == OURS:
-        return PMCBoost() if setting.alpha is None else PMCBoost(**rule)
     algorithm = PMCBoost if setting.method == PMC else MCBoost
     return algorithm.paper(**rule, **how)
 

@@ -20,6 +20,7 @@ def store(tmp_path_factory):
     path = tmp_path_factory.mktemp("cells") / "x.sqlite"
     settings = [Setting(BASE, GROUPS), Setting(OURS, GROUPS)]
     settings += [Setting(PMC, GROUPS, 0.001, 0.05, 0.1, size) for size in (None, 0.02)]
+    settings += [Setting(PMC, GROUPS, 0.1, 0.01, 0.1, 0.0005)]
     what = {"rows": 3000, "models": ["LR"], "settings": settings, "grid": "cells"}
     Experiment(path, trials=2, **what).run(jobs=1)
     return path
@@ -27,7 +28,8 @@ def store(tmp_path_factory):
 
 def test_the_grid_has_every_alpha_with_every_smallest_cell():
     found = grid([GROUPS], "cells")
-    assert len(found) == 1 + 2 * 5 * 4 + 1
+    assert len(found) == 1 + 2 * 5 * 4 + 4 + 1
+    assert len([one for one in found if (one.gamma, one.rho) not in ((None, None), (0.05, 0.1))]) == 4
     assert len({setting.key() for setting in found}) == len(found)
     chosen = post_processor(Setting(MC, GROUPS, 0.01, 0.05, 0.1, 0.02))
     assert (chosen.alpha, chosen.min_share) == (0.01, 0.02)
@@ -62,6 +64,9 @@ def test_tables_and_figures_show_the_cells_and_the_page_is_refused(store, tmp_pa
             main(["paper", command, str(store), "-o", str(tmp_path / command)])
         assert ended.value.code == 0, capsys.readouterr()
     assert len(pd.read_csv(tmp_path / "tables" / "cells.csv")) == 3 * 6 + 1
+    varied = pd.read_csv(tmp_path / "tables" / "gamma_and_rho.csv")
+    assert {*varied["gamma"].dropna()} == {0.01}
+    assert {*varied["method"]} == {BASE, PMC, OURS}
     assert (tmp_path / "figures" / "cells.png").stat().st_size > 10_000
     with pytest.raises(SystemExit) as ended:
         main(["paper", "reproduction", str(store), "-o", str(tmp_path / "page.md")])

@@ -10,7 +10,7 @@ from propcal.numbers import IN_TEXT, capital
 from propcal.paper import figure_parts as parts
 from propcal.paper.figure_parts import DRAWN_AS, LOOKS, PAGE, PaperFigure, handles, labelled, reach
 from propcal.paper.results import LEGEND, cells, convergence, method_medians, over_alpha, tests, too_few
-from propcal.paper.settings import BASE, MC, MC_FOR_PMC, OURS, PMC
+from propcal.paper.settings import BASE, DATA, MC, MC_FOR_PMC, OURS, PMC
 from propcal.paper.trial_arrays import CURVE_METHODS, CURVE_MODEL, MIN_PEOPLE, CurveCounts, subgroup
 from propcal.paper.trial_store import HIGHER_IS_BETTER, METRICS, Evidence
 from propcal.render.matplotlib_style import COLORS, SMALL, STYLES, TEXT, labels, short, tidy
@@ -184,8 +184,9 @@ def _annotate(ax: Any, rows: pd.DataFrame, method: str) -> None:
 def draw_cells(evidence: Evidence) -> PaperFigure:
     """Alpha by the smallest cell: a row of panels for each method, a line for each size and one for ours."""
     found, model = cells(evidence), "RF" if "RF" in evidence.models else evidence.models[0]
-    rows = found[found["model"] == model]
+    rows, chosen = found[found["model"] == model], DATA["cells"]
     levels = rows[rows["alpha"].isna()].set_index(["method", "metric"])["median"]  # without an alpha
+    rows = rows[(rows["gamma"] == chosen["gamma"]) & (rows["rho"] == chosen["rho"])]
     methods = [m for m in (MC, PMC) if m in {*rows["method"]}]
     measures = parts.words_of("cells")["measures"]
     shape, height = (len(methods), len(measures)), 0.9 + 1.75 * len(methods)

@@ -19,6 +19,7 @@ from propcal.paper.trial_arrays import TrialCube
 from propcal.paper.trial_store import HIGHER_IS_BETTER, LOSSES, METRICS, Evidence
 
 METHODS = (BASE, MC, PMC, OURS)
+PARAMETERS = ("alpha", "gamma", "rho", "min_share")
 THREE = (BASE, MC, PMC)  # the methods of Table 6
 COSTS = {"sweeps": "n_sweeps", "updates": "n_updates", "seconds": "fit_seconds"}
 PRINTED_COSTS = ("sweeps", "seconds")  # Table 5 prints iterations, which are sweeps, and seconds
@@ -77,12 +78,12 @@ def cells(evidence: Evidence) -> pd.DataFrame:
     Returns
     -------
     frame
-        method, model, alpha, min_share (NaN: as printed), metric, median, low, high (99 % interval), n_seeds,
-        n_trials. The metrics are losses (percent, cells of at least 1 % of the test set), AUROC and log loss
-        (times 10,000), and small_groups: how far O/E ratios of small groups are from 1 (mean, percent, of all
-        seeds together; the base model has it, too).
+        method, model, alpha, gamma, rho, min_share (NaN: as printed), metric, median, low, high (99 %
+        interval), n_seeds, n_trials. The metrics are losses (percent, cells of at least 1 % of the test set),
+        AUROC and log loss (times 10,000), and small_groups: how far O/E ratios of small groups are from 1
+        (mean, percent, of all seeds together; the base model has it, too).
     """
-    by, whose = ["method", "model", "alpha", "min_share"], ["seed", "model", "groups"]
+    by, whose = ["method", "model", *PARAMETERS], ["seed", "model", "groups"]
     trials = evidence.by(s.SIZES).trials
     base = trials[trials["method"] == BASE].set_index(whose)["log_loss"].rename("base_log_loss")
     treated = trials[trials["method"] != BASE].join(base, on=whose)

@@ -145,8 +145,10 @@ def grid(groupings: Sequence[tuple[str, ...]] = GROUPINGS, name: str = GRIDS[0])
     chosen: list[tuple[Any, ...]]
     if name == "cells":
         cells = DATA["cells"]
-        rule, sizes = ((cells["gamma"],), (cells["rho"],)), (None, *cells["min_shares"])
-        chosen = [*product((MC, PMC), cells["alphas"], *rule, sizes)]
+        gamma, rho, other = [cells["gamma"]], [cells["rho"]], cells["varied"]
+        chosen = [*product((MC, PMC), cells["alphas"], gamma, rho, (None, *cells["min_shares"]))]
+        for some in ((other["gammas"], rho), (gamma, other["rhos"])):
+            chosen += product([PMC], [other["alpha"]], *some, [other["min_share"]])
     else:
         methods = ((MC, ALPHAS), (PMC, ALPHAS), (MC_FOR_PMC, EQUIVALENT_ALPHAS))
         chosen = [(m, *values) for m, alphas in methods for values in product(alphas, GAMMAS, RHOS)]

@@ -183,14 +183,24 @@ def _tests(evidence: Evidence) -> Numbers:
     return found, found.assign(pair=first + " – " + second)
 
 
-def _cells(evidence: Evidence) -> Numbers:
-    """Alpha by the smallest cell that is corrected."""
-    found, by = results.cells(evidence), ["method", "model", "alpha", "min_share"]
-    shown = _wide(found.fillna({"alpha": -1.0, "min_share": -1.0}), by, "metric", ["median"])
+def _cells(evidence: Evidence, *, varied: bool = False) -> Numbers:
+    """Alpha by the smallest cell that is corrected; or gamma and rho, `varied` one at a time."""
+    found, by, usual = results.cells(evidence), ["method", "model", *results.PARAMETERS], s.DATA["cells"]
+    same = (found["gamma"] == usual["gamma"]) & (found["rho"] == usual["rho"])
+    if varied:
+        other = usual["varied"]
+        same = (found["alpha"] == other["alpha"]) & (found["min_share"] == other["min_share"])
+        same &= found["method"] == PMC
+    found = found[same | found["alpha"].isna()]
+    shown = _wide(found.fillna(dict.fromkeys(results.PARAMETERS, -1.0)), by, "metric", ["median"])
     shown = results.in_order(evidence, shown, by)
     size = ["as printed" if m < 0 else f"{100 * m:g} %" for m in shown["min_share"]]
-    alpha = [IN_PAPER.unknown if a < 0 else f"{a:g}" for a in shown["alpha"]]
-    return found, shown.assign(size=size, alpha=alpha)
+    size = [text if alpha >= 0 else IN_PAPER.unknown for text, alpha in zip(size, shown["alpha"])]
+    said = {
+        name: [IN_PAPER.unknown if value < 0 else f"{value:g}" for value in shown[name]]
+        for name in results.PARAMETERS
+    }
+    return found, shown.assign(**said, size=size)
 
 
 TABLES: dict[str, Callable[[Evidence], Numbers]] = {
@@ -207,14 +217,18 @@ TABLES: dict[str, Callable[[Evidence], Numbers]] = {
     "best_alpha": lambda evidence: (results.best_alphas(evidence),) * 2,
     "tests": _tests,
 }
-NAMES = ("table_1", *TABLES, "claims", "cells")
+OF_CELLS: dict[str, Callable[[Evidence], Numbers]] = {
+    "cells": _cells,
+    "gamma_and_rho": lambda evidence: _cells(evidence, varied=True),
+}
+NAMES = ("table_1", *TABLES, "claims", *OF_CELLS)
 # Tables that only files and pages have: a terminal does not show them.
 LONG = ("table_4_by_alpha", "best_alpha", "tests")
 
 
 def table(evidence: Evidence, name: str) -> Table:
     """One of TABLES, with its words."""
-    frame, shown = (_cells if name == "cells" else TABLES[name])(evidence)
+    frame, shown = {**TABLES, **OF_CELLS}[name](evidence)
     readings = "; ".join(f"by {key}: {meaning}" for key, meaning in s.READINGS.items())
     known = {
         "sure": evidence.how_sure() + (" They are in the CSV." if evidence.n_seeds > 1 else ""),
@@ -233,7 +247,7 @@ def all_tables(
 ) -> tuple[list[Table], list[str]]:
     """Every table in the order of the paper, and a sentence for each table that is not available."""
     if evidence.of_cells:
-        return [table(evidence, "cells")], []
+        return [table(evidence, name) for name in OF_CELLS], []
     first, leading = table_1(evidence, cohort), evidence.by(evidence.setup.rule)
     names = [name for name in TABLES if name != "table_6_with_ours" or OURS in evidence.methods]
     others = [table(leading, name) for name in names]

@@ -10,7 +10,7 @@ import sys
 import threading
 from contextlib import suppress
 from errno import EDQUOT, EFBIG, EIO, ENOSPC
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -23,7 +23,7 @@ from propcal.cli.commands_from_records import LISTS, Commands, add_command, as_f
 from propcal.cli.corrections import apply, export, fit, show
 from propcal.cli.demo import demo
 from propcal.cli.monitor import monitor
-from propcal.cli.screen import listen, logged, say, voice
+from propcal.cli.screen import listen, log, logged, voice
 from propcal.errors import PropcalError, TooManyUnseenError, plain
 from propcal.files.transaction import forget_written, written
 
@@ -150,14 +150,14 @@ def _run(arguments: list[str]) -> int:
     except Exception as error:
         code, text = _ended_by(error)
     if text:
-        _tell(text)
+        _tell(text, "failed" if code == 1 else "error")
     return code
 
 
 def _ended_by(error: Exception) -> tuple[int, str]:
     """The exit code of a command that an error ended, and the line that says why."""
     if isinstance(error, TooManyUnseenError):  # a gate, and no wrong use
-        return 1, f"failed: {error.render(as_flag)}"
+        return 1, error.render(as_flag)
     if isinstance(error, WRONG_USAGE):
         text = _usage_trouble(error)
     elif isinstance(error, PropcalError):
@@ -222,7 +222,7 @@ def _interrupted() -> str:
     return "interrupted; no file was changed"
 
 
-def _tell(text: str) -> None:
+def _tell(text: str, kind: Literal["failed", "error"] = "error") -> None:
     """Print one line on standard error, if it is still open."""
     with suppress(OSError):
-        say(f"propcal: {text}", err=True)
+        log(kind, text)

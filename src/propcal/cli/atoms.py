@@ -12,7 +12,7 @@ import typer
 
 import propcal
 from propcal.cli.commands_from_records import CONFIG, FORCE, OFFERED, Files, words
-from propcal.cli.screen import check_file, progress, say, warnings_as_lines
+from propcal.cli.screen import check_file, log, progress, say, warnings_as_lines
 from propcal.errors import InputError, refused
 from propcal.files.transaction import outputs
 from propcal.options import DATA, OUTPUT, Reading, Roles, given
@@ -160,7 +160,7 @@ def note_unused_labels(labels: Mapping[str, Mapping[str, str]], atoms: propcal.A
             why = f"{column!r} has no value {level!r}"
         else:
             continue
-        say(f"propcal: note: --label {column}.{level}: {why}, so it is not used", err=True)
+        log("note", f"--label {column}.{level}: {why}, so it is not used")
 
 
 def _begins(path: Path, size: int) -> bytes:
@@ -201,7 +201,7 @@ def _merged(paths: list[Path], *, allow_repeated: bool = False) -> propcal.Atoms
             raise InputError(f"{coarsest} and {path}: " + error.message) from None
     if bits[coarsest] < bits[finest]:
         grid, fine = grid_words(bits[coarsest]), grid_words(bits[finest])
-        say(f"Scores in {finest} are {fine}, and in {coarsest} {grid}; all are now {grid}.", err=True)
+        log("info", f"Scores in {finest} are {fine}, and in {coarsest} {grid}; all are now {grid}.")
     refuse_other_spellings([(str(path), part) for path, part in parts.items()])
     result: propcal.Atoms = total
     return result

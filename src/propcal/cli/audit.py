@@ -15,7 +15,7 @@ from propcal.auditing.names import MISCALIBRATED
 from propcal.cli.atoms import note_unused_labels, read_people, site_names
 from propcal.cli.commands_from_records import Files, Only, Rows, Without, words
 from propcal.cli.gates import Decision, Gates, decide, end, read_gates
-from propcal.cli.screen import Output, echo, progress, say, warnings_as_lines, working
+from propcal.cli.screen import Output, echo, log, progress, say, warnings_as_lines, working
 from propcal.errors import InputError, plain, refused
 from propcal.options import METHOD, OUTPUT, AuditRule, Given, Identity, Reading, Roles, Search, given
 
@@ -215,10 +215,7 @@ def _sites_of(
             there = f"there is one ({known[0]})" if known else "there are none"
             raise InputError(f"--travel needs at least two sites, and {there}", next_step="See --site")
         if known and known == [site]:
-            say(
-                f"propcal: note: --site {site!r} is no column, so all rows are one site of that name",
-                err=True,
-            )
+            log("note", f"--site {site!r} is no column, so all rows are one site of that name")
         return None
     update(f"Comparing {len(known)} sites...")
     called = Identity(title=names.title, score=names.score, unit=names.unit)

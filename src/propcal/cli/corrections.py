@@ -14,7 +14,7 @@ import propcal
 from propcal import options as options
 from propcal.cli.atoms import COLUMNS, groups_of, named_columns, note_unused_labels, read_people, some_names
 from propcal.cli.commands_from_records import CONFIG, FORCE, ROWS, Files, Only, Without, told, words
-from propcal.cli.screen import check_file, draw, progress, say, warnings_as_lines, working
+from propcal.cli.screen import check_file, draw, log, progress, say, warnings_as_lines, working
 from propcal.core import criterion
 from propcal.core.arguments import FEWEST_SHOWN, check_choice
 from propcal.errors import InputError, TooManyUnseenError, refused
@@ -351,7 +351,7 @@ def export(
         exported = correction.to_sql(**vars(sql))
         text, summary = exported.script, repr(exported)
         if exported.caution:
-            say(told(exported.caution), err=True)
+            log("info", told(exported.caution))
     else:
         text = correction.to_code(language, unseen=cast(Any, sql.unseen))
         summary = f"Scorer with {text.count(chr(10)):,} lines, {len(text) / 1000:,.0f} kB"

@@ -17,7 +17,7 @@ import typer
 
 from propcal.auditing import names as finding
 from propcal.auditing.names import LOSSES
-from propcal.cli.screen import say
+from propcal.cli.screen import log
 from propcal.cli.texts import share, unlike
 from propcal.core.arguments import check_number
 from propcal.core.criterion import CRITERIA
@@ -273,10 +273,10 @@ def end(decisions: Sequence[Decision]) -> None:
     """Exit with code 1 if a gate failed."""
     for decision in decisions:
         if decision.passed and not decision.decided:
-            say(f"propcal: note: {decision.gate} passes, although {decision.why}", err=True)
+            log("note", f"{decision.gate} passes, although {decision.why}")
     failures = [decision for decision in decisions if not decision.passed]
     for decision in failures:
         step = "" if decision.decided else ". Add --allow-undecided to let it pass"
-        say(f"propcal: failed: {decision.gate}: {decision.why}{step}", err=True)
+        log("failed", f"{decision.gate}: {decision.why}{step}")
     if failures:
         raise typer.Exit(1)

@@ -13,7 +13,7 @@ import typer
 from propcal import options as options
 from propcal.cli.atoms import groups_of
 from propcal.cli.commands_from_records import ROWS, Only, Without
-from propcal.cli.screen import Output, check_file, progress, say, warnings_as_lines, working
+from propcal.cli.screen import Output, check_file, log, progress, say, warnings_as_lines, working
 from propcal.errors import InputError, refused
 from propcal.files.transaction import outputs
 from propcal.numbers import listed
@@ -173,5 +173,5 @@ def _fail(word: str, course: Course | None, added: Added) -> None:
     labels = list(dict.fromkeys(alarm.label for alarm in alarms))
     if labels:
         what = "an alarm stands for" if word == "alarm" else "a new alarm was raised for"
-        say(f"propcal: {word}: {what} {'; '.join(labels)}", err=True)
+        log("error", f"{word}: {what} {'; '.join(labels)}")
         raise typer.Exit(1)

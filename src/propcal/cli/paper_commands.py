@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from propcal.cli.commands_from_records import FORCE, Only, Without
-from propcal.cli.screen import draw, echo, say, terminal, voice, working
+from propcal.cli.screen import draw, echo, log, say, terminal, voice, working
 from propcal.cli.texts import names as columns_of
 from propcal.core.arguments import check_choice, refuse_special
 from propcal.errors import refused
@@ -652,7 +652,7 @@ def run_trials(experiment: Experiment, jobs: int | None) -> None:
     if not units:
         return
     for note in experiment.notes():
-        say(f"propcal: note: {note}", err=True)
+        log("note", note)
     began, n_units, trials = perf_counter(), 0, total - left
     there = f"trials are in {experiment.path}, and the same command goes on"
     with working("Running trials...") as status:
@@ -667,7 +667,7 @@ def run_trials(experiment: Experiment, jobs: int | None) -> None:
             if terminal():
                 status(line)
             else:
-                say(line, err=True)
+                log("info", line)
 
         voice.interrupted = f"{trials:,} {there}"
         experiment.run(jobs=jobs, told=told)

@@ -30,7 +30,9 @@ from propcal.options import OUTPUT
 if TYPE_CHECKING:
     from propcal.documents.blocks import Document
 
-LEVELS = {"note": "warning", "failed": "error"}  # how lines on standard error begin, after "propcal: "
+# the kinds of lines on standard error: how they begin, and their level in JSON
+KINDS = {"info": ("", "info"), "note": ("propcal: note: ", "warning")}
+KINDS |= {"failed": ("propcal: failed: ", "error"), "error": ("propcal: ", "error")}
 Reads = Path | list[Path] | None  # a file that a command reads, or files and patterns
 
 
@@ -52,21 +54,21 @@ class Voice:
 voice = Voice()
 
 
-def say(text: str, *, err: bool = False) -> None:
+def say(text: str) -> None:
     """Print one line, without control characters that a name in it may have."""
-    if not err:
-        if not voice.quiet:
-            typer.echo(plain(text))
-        return
-    line = text.removeprefix("propcal: ")
-    kind, colon, rest = line.partition(": ")
-    level = LEVELS.get(kind, "error") if text != line else "info"
+    if not voice.quiet:
+        typer.echo(plain(text))
+
+
+def log(kind: Literal["info", "note", "failed", "error"], text: str) -> None:
+    """Print one line on standard error; only errors if the command is to be quiet."""
+    begin, level = KINDS[kind]
     if voice.quiet and level != "error":
         return
     if voice.as_json:
-        record(level, rest if colon and kind in LEVELS else line)
+        record(level, text)
     else:
-        typer.echo(plain(text), err=True)
+        typer.echo(plain(begin + text), err=True)
 
 
 def echo(text: str) -> None:
@@ -110,7 +112,7 @@ class _Lines(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Say one line."""
         text = record.getMessage()
-        say(text if voice.may_draw else f"propcal: note: {text}", err=True)
+        log("info" if voice.may_draw else "note", text)
 
 
 def logged(run: Callable[[], int], written: Callable[[], Sequence[Path]]) -> int:
@@ -270,7 +272,7 @@ def warnings_as_lines() -> Iterator[None]:
         yield
     messages = [warning.message for warning in seen if issubclass(warning.category, UserWarning)]
     for text in dict.fromkeys(map(_note, messages)):
-        say(f"propcal: note: {text}", err=True)
+        log("note", text)
 
 
 def _note(warning: Warning | str) -> str:

@@ -10,7 +10,7 @@ from propcal.numbers import IN_TEXT, capital
 from propcal.paper import figure_parts as parts
 from propcal.paper.figure_parts import DRAWN_AS, LOOKS, PAGE, PaperFigure, handles, labelled, reach
 from propcal.paper.results import LEGEND, cells, convergence, method_medians, over_alpha, tests, too_few
-from propcal.paper.settings import BASE, DATA, MC, MC_FOR_PMC, OURS, PMC
+from propcal.paper.settings import BASE, MC, MC_FOR_PMC, OURS, PMC
 from propcal.paper.trial_arrays import CURVE_METHODS, CURVE_MODEL, MIN_PEOPLE, CurveCounts, subgroup
 from propcal.paper.trial_store import HIGHER_IS_BETTER, METRICS, Evidence
 from propcal.render.matplotlib_style import COLORS, SMALL, STYLES, TEXT, labels, short, tidy
@@ -184,10 +184,9 @@ def _annotate(ax: Any, rows: pd.DataFrame, method: str) -> None:
 def draw_cells(evidence: Evidence) -> PaperFigure:
     """Alpha by the smallest cell: a row of panels for each method, a line for each size and one for ours."""
     found, model = cells(evidence), "RF" if "RF" in evidence.models else evidence.models[0]
-    rows, chosen = found[found["model"] == model], DATA["cells"]
+    rows = found[found["model"] == model]
     levels = rows[rows["alpha"].isna()].set_index(["method", "metric"])["median"]  # without an alpha
-    rows = rows[(rows["gamma"] == chosen["gamma"]) & (rows["rho"] == chosen["rho"])]
-    methods = [m for m in (MC, PMC) if m in {*rows["method"]}]
+    methods = [m for m in (MC, PMC) if m in evidence.methods]
     measures = parts.words_of("cells")["measures"]
     shape, height = (len(methods), len(measures)), 0.9 + 1.75 * len(methods)
     figure, panels = parts.panels(PAGE, height, *shape, sharex=True, sharey="col")
@@ -199,12 +198,10 @@ def draw_cells(evidence: Evidence) -> PaperFigure:
         for ax, (metric, label) in zip(row, measures.items()):
             part = rows[(rows["method"] == method) & (rows["metric"] == metric)]
             for size, look in zip(sizes, looks):
-                same = part["min_share"].isna() if size != size else part["min_share"] == size
-                line = part[same].sort_values("alpha")
+                own = part["min_share"].isna() if size != size else part["min_share"] == size
+                line = part[own].sort_values("alpha")
                 ax.plot(line["alpha"], line["median"], lw=1.2, **look)
-            ax.axhline(
-                levels.get((BASE, metric), 0.0), color="0.4", lw=0.8
-            )  # changes are from the base model
+            ax.axhline(levels.get((BASE, metric), 0.0), color="0.4", lw=0.8)
             if (OURS, metric) in levels:
                 ax.axhline(levels[OURS, metric], **ours)
             parts.alpha_axis(ax, rows["alpha"])

@@ -72,8 +72,10 @@ def percent_change(trials: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame
     return found.merge(printed, how="left").rename(columns={"median": "change"})
 
 
-def cells(evidence: Evidence) -> pd.DataFrame:
-    """The tolerance apart from the smallest cell: changes from the base model of the same seed and grouping.
+def cells(evidence: Evidence, name: str = "cells") -> pd.DataFrame:
+    """The tolerance apart from the smallest cell, or gamma and rho: changes from the base model.
+
+    The base model is that of the same seed and grouping; `name` is "cells" or "gamma_and_rho".
 
     Returns
     -------
@@ -95,7 +97,9 @@ def cells(evidence: Evidence) -> pd.DataFrame:
     small = total[(total["people"] / total["n_test"]).between(*s.DATA["cells"]["small"])]
     off = 100 * (small["positives"] / small["score_sum"] - 1).abs()
     mean = off.groupby(level=by, dropna=False).mean().rename("median").reset_index()
-    return pd.concat([found, mean.assign(metric="small_groups", n_seeds=evidence.n_seeds)], ignore_index=True)
+    mean = mean.assign(metric="small_groups", n_seeds=evidence.n_seeds)
+    found, fixed = pd.concat([found, mean], ignore_index=True), s.DATA["cells"]["fixed"][name]
+    return found[found["alpha"].isna() | (found[[*fixed]] == pd.Series(fixed)).all(axis=1)]
 
 
 def over_alpha(trials: pd.DataFrame, column: str) -> pd.DataFrame:

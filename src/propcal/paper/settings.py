@@ -144,11 +144,10 @@ def grid(groupings: Sequence[tuple[str, ...]] = GROUPINGS, name: str = GRIDS[0])
     check_choice("grid", name, GRIDS)
     chosen: list[tuple[Any, ...]]
     if name == "cells":
-        cells = DATA["cells"]
-        gamma, rho, other = [cells["gamma"]], [cells["rho"]], cells["varied"]
-        chosen = [*product((MC, PMC), cells["alphas"], gamma, rho, (None, *cells["min_shares"]))]
-        for some in ((other["gammas"], rho), (gamma, other["rhos"])):
-            chosen += product([PMC], [other["alpha"]], *some, [other["min_share"]])
+        cells, rule = DATA["cells"], ([value] for value in DATA["cells"]["fixed"]["cells"].values())
+        chosen = [*product((MC, PMC), cells["alphas"], *rule, (None, *cells["min_shares"]))]
+        method, alpha, size = cells["fixed"]["gamma_and_rho"].values()
+        chosen += [(method, alpha, *pair, size) for pair in cells["varied"]]
     else:
         methods = ((MC, ALPHAS), (PMC, ALPHAS), (MC_FOR_PMC, EQUIVALENT_ALPHAS))
         chosen = [(m, *values) for m, alphas in methods for values in product(alphas, GAMMAS, RHOS)]

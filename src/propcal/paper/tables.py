@@ -183,24 +183,16 @@ def _tests(evidence: Evidence) -> Numbers:
     return found, found.assign(pair=first + " – " + second)
 
 
-def _cells(evidence: Evidence, *, varied: bool = False) -> Numbers:
-    """Alpha by the smallest cell that is corrected; or gamma and rho, `varied` one at a time."""
-    found, by, usual = results.cells(evidence), ["method", "model", *results.PARAMETERS], s.DATA["cells"]
-    same = (found["gamma"] == usual["gamma"]) & (found["rho"] == usual["rho"])
-    if varied:
-        other = usual["varied"]
-        same = (found["alpha"] == other["alpha"]) & (found["min_share"] == other["min_share"])
-        same &= found["method"] == PMC
-    found = found[same | found["alpha"].isna()]
+def _cells(evidence: Evidence, name: str) -> Numbers:
+    """Alpha by the smallest cell that is corrected; or gamma and rho."""
+    found, by = results.cells(evidence, name), ["method", "model", *results.PARAMETERS]
     shown = _wide(found.fillna(dict.fromkeys(results.PARAMETERS, -1.0)), by, "metric", ["median"])
     shown = results.in_order(evidence, shown, by)
-    size = ["as printed" if m < 0 else f"{100 * m:g} %" for m in shown["min_share"]]
-    size = [text if alpha >= 0 else IN_PAPER.unknown for text, alpha in zip(size, shown["alpha"])]
-    said = {
-        name: [IN_PAPER.unknown if value < 0 else f"{value:g}" for value in shown[name]]
-        for name in results.PARAMETERS
-    }
-    return found, shown.assign(**said, size=size)
+    shown["size"] = [f"{100 * share:g} %" if share >= 0 else "as printed" for share in shown["min_share"]]
+    shown.loc[shown["alpha"] < 0, "size"] = IN_PAPER.unknown
+    for column in ("alpha", "gamma", "rho"):
+        shown[column] = [IN_PAPER.unknown if value < 0 else f"{value:g}" for value in shown[column]]
+    return found, shown
 
 
 TABLES: dict[str, Callable[[Evidence], Numbers]] = {
@@ -217,10 +209,7 @@ TABLES: dict[str, Callable[[Evidence], Numbers]] = {
     "best_alpha": lambda evidence: (results.best_alphas(evidence),) * 2,
     "tests": _tests,
 }
-OF_CELLS: dict[str, Callable[[Evidence], Numbers]] = {
-    "cells": _cells,
-    "gamma_and_rho": lambda evidence: _cells(evidence, varied=True),
-}
+OF_CELLS = tuple(s.DATA["cells"]["fixed"])
 NAMES = ("table_1", *TABLES, "claims", *OF_CELLS)
 # Tables that only files and pages have: a terminal does not show them.
 LONG = ("table_4_by_alpha", "best_alpha", "tests")
@@ -228,7 +217,7 @@ LONG = ("table_4_by_alpha", "best_alpha", "tests")
 
 def table(evidence: Evidence, name: str) -> Table:
     """One of TABLES, with its words."""
-    frame, shown = {**TABLES, **OF_CELLS}[name](evidence)
+    frame, shown = _cells(evidence, name) if name in OF_CELLS else TABLES[name](evidence)
     readings = "; ".join(f"by {key}: {meaning}" for key, meaning in s.READINGS.items())
     known = {
         "sure": evidence.how_sure() + (" They are in the CSV." if evidence.n_seeds > 1 else ""),

@@ -4,6 +4,7 @@ import pandas as pd
 import pytest
 
 from mimic_files import random_tables, write_mimic
+from paper_trials import like_the_paper, whole_store
 from propcal.cli import main
 from propcal.paper.experiment import Experiment
 from propcal.paper.results import cells
@@ -68,10 +69,23 @@ def test_tables_and_figures_show_the_cells_and_the_page_is_refused(store, tmp_pa
     assert {*varied["gamma"].dropna()} == {0.01}
     assert {*varied["method"]} == {BASE, PMC, OURS}
     assert (tmp_path / "figures" / "cells.png").stat().st_size > 10_000
-    with pytest.raises(SystemExit) as ended:
-        main(["paper", "reproduction", str(store), "-o", str(tmp_path / "page.md")])
-    assert ended.value.code == 2
-    assert "Use propcal paper tables and figures" in capsys.readouterr().err
+    printed, page = (
+        str(whole_store(tmp_path / "p.sqlite", like_the_paper, (1,), ["LR"])),
+        tmp_path / "page.md",
+    )
+    for refused in (
+        ["reproduction", str(store), "-o", str(page)],
+        ["reproduction", printed, "-o", str(page), "--beside", str(store)],
+        ["benefit", printed, str(store), "-o", str(page)],
+        ["tables", printed, "--beside", str(store)],
+        ["tables", str(store), "--beside", printed],
+    ):
+        with pytest.raises(SystemExit) as ended:
+            main(["paper", *refused])
+        assert ended.value.code == 2
+        said = capsys.readouterr().err
+        assert f"{store} has trials with other smallest cells than the paper's. Show it on its own" in said
+        assert not page.exists()
 
 
 @pytest.mark.slow

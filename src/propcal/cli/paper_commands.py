@@ -262,11 +262,10 @@ def tables(
     kinds, what = formats(format, TABLE_FORMATS), "Computing medians and intervals..."
     paths = [] if output is None else _paths(output, NAMES, kinds)
     with _making(what, paths, store, cohort, force=force, draws=False) as files:
-        evidence = _read(store, without_ours=without_ours)
+        evidence, others = _read(store, beside, without_ours=without_ours, cells=not beside)
         shown, lacking = all_tables(evidence, cohort)
         if not evidence.of_cells:
-            others = {other.name: judge_all(other) for other in map(_read, beside or ())}
-            shown.append(claims_table(judge_all(evidence), others))
+            shown.append(claims_table(judge_all(evidence), {e.name: judge_all(e) for e in others}))
         files.update({} if output is None else _table_files(shown, output, kinds))
     _describe(evidence, *lacking)
     for table in shown:
@@ -294,7 +293,7 @@ def figures(store: TrialsFile, without_ours: bool = WITHOUT_OURS, out: Pictures 
     from propcal.paper.figures import PICTURES, TABLES, pictures
 
     with _making("Drawing...", out.paths(PICTURES, TABLES), store, force=out.force) as files:
-        evidence = _read(store, without_ours=without_ours)
+        evidence, _ = _read(store, without_ours=without_ours)
         drawn, lacking = pictures(evidence)
         files.update(out.files(drawn))
     _describe(evidence)
@@ -339,8 +338,8 @@ def reproduction(
     tables = tables or output.parent / "tables" / "reproduction"
     paths = [output, *_paths(images, PICTURES, ["png"]), *_paths(tables, NAMES, ["csv"])]
     with _making("Computing and drawing...", paths, store, cohort, force=force) as files:
-        evidence = _read(store)
-        page = Reproduction(evidence, cohort, about, [*map(_read, beside or ())])
+        evidence, others = _read(store, beside, cells=False)
+        page = Reproduction(evidence, cohort, about, others)
         files[output] = page.markdown(_link(output, images), _link(output, tables))
         files.update({images / f"{picture.name}.png": picture.figure for picture in page.drawn})
         files.update(_table_files(page.tables, tables, ["csv"]))
@@ -376,6 +375,7 @@ def benefit(
         Folder for the pictures. Default: images beside the page
     """
     from propcal.paper.benefit import PICTURES, benefit_figures, benefit_page, outcome_names
+    from propcal.paper.trial_store import Evidence
 
     for i, store in enumerate(stores):
         refuse_special(store)
@@ -384,18 +384,22 @@ def benefit(
     images = images or output.parent / "images"
     paths = [output, *_paths(images, PICTURES, ["png"])]
     with _making("Computing and drawing...", paths, *stores, force=force) as files:
-        evidence = [_read(store) for store in stores]
+        evidence = [Evidence.from_store(store, cells=False) for store in stores]
         named = dict(zip(outcome_names(name or [], evidence), evidence))
         files[output] = benefit_page(named, about, _link(output, images))
         files |= {images / f"{name}.png": figure for name, figure in benefit_figures(named).items()}
     _say([], files)
 
 
-def _read(store: Path, *, without_ours: bool = False) -> Evidence:
+def _read(
+    store: Path, beside: Iterable[Path] | None = (), *, without_ours: bool = False, cells: bool = True
+) -> tuple[Evidence, list[Evidence]]:
+    """A store, and those beside it, which must not vary the smallest cell; nor may it, unless `cells`."""
     from propcal.paper.trial_store import Evidence
 
-    evidence = Evidence.from_store(store)
-    return evidence.without_ours() if without_ours else evidence
+    evidence = Evidence.from_store(store, cells=cells)
+    others = [Evidence.from_store(other, cells=False) for other in beside or ()]
+    return evidence.without_ours() if without_ours else evidence, others
 
 
 def _paths(folder: Path, names: Iterable[str], kinds: Sequence[str]) -> list[Path]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from propcal import __version__
 from propcal.datasets import N_VISITS
-from propcal.errors import plain, refused
+from propcal.errors import plain
 from propcal.paper import claims
 from propcal.paper import settings as s
 from propcal.paper.figures import pictures
@@ -31,8 +31,6 @@ class Reproduction:
     def __init__(
         self, evidence: Evidence, cohort: Any = None, about: str = "", others: Sequence[Evidence] = ()
     ) -> None:
-        if evidence.of_cells:
-            raise refused("paper other cells")
         self.evidence, self.about = evidence, about
         self.drawn, self.lacking = pictures(evidence)
         tables, self.lacking_tables = all_tables(evidence, cohort)

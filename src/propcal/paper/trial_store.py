@@ -209,13 +209,15 @@ class Evidence:
     rule: str = s.FIXED
 
     @classmethod
-    def from_store(cls, path: str | PathLike[str]) -> Evidence:
-        """Read a store; refuse one without trials."""
+    def from_store(cls, path: str | PathLike[str], *, cells: bool = True) -> Evidence:
+        """Read a store; refuse one without trials, and unless `cells` one that varies the smallest cell."""
         store = Store(path)
         trials = store.trials()
         if trials.empty:
             raise refused("paper no trials", path=path, quoted=quote(str(path)))
         smallest = trials["setting"].str.extract(r"; min_share=([^;]+)")[0].astype(float)
+        if not cells and smallest.notna().any():
+            raise refused("paper other cells", path=path)
         return cls(trials.assign(min_share=smallest), store.curves(), store.about)
 
     def by(self, rule: str) -> Evidence:

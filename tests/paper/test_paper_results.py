@@ -259,6 +259,9 @@ def test_an_empty_store_and_a_missing_one_say_what_to_do(tmp_path):
 
 def test_what_is_missing_is_said(tmp_path):
     path = whole_store(tmp_path / "a.sqlite", like_the_paper, seeds=(1, 2, 3), models=("LR",))
+    evidence = Evidence.from_store(path)
+    none_of = [f"There are no trials of {model} yet." for model in ("RF", "DNN")]
+    assert evidence.missing() == evidence.without_ours().missing() == none_of
     make_store(path, [trial(9, "RF", at(PMC), dc_loss=None, converged=0)])
     evidence = Evidence.from_store(path)
     said = " ".join(evidence.missing())

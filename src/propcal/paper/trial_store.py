@@ -200,13 +200,15 @@ class Evidence:
     """The trials of a store, the counts of their calibration curves, and what all trials have in common.
 
     `trials` has the losses by one rule (`rule`), and beside each metric that of the base model by the same
-    rule, as `base_auroc`, `base_mc_loss` and so on. `stored` is what the store holds.
+    rule, as `base_auroc`, `base_mc_loss` and so on. `stored` is what the store holds, or that
+    without our method (`ours` is false).
     """
 
     stored: pd.DataFrame
     curves: pd.DataFrame
     about: Mapping[str, Any]
     rule: str = s.FIXED
+    ours: bool = True
 
     @classmethod
     def from_store(cls, path: str | PathLike[str], *, cells: bool = True) -> Evidence:
@@ -227,7 +229,7 @@ class Evidence:
     def without_ours(self) -> Evidence:
         """These trials without our default method, which is not in the paper."""
         stored, curves = (frame[frame["method"] != OURS] for frame in (self.stored, self.curves))
-        return replace(self, stored=stored, curves=curves)
+        return replace(self, stored=stored, curves=curves, ours=False)
 
     @cached_property
     def trials(self) -> pd.DataFrame:
@@ -367,6 +369,7 @@ class Evidence:
         """Sentences on what is missing compared with a finished run of the seeds begun so far."""
         said = [f"There are no trials of {model} yet." for model in MODELS if model not in self.models]
         wanted = s.grid([*self.attributes.values()], s.GRIDS[self.of_cells])
+        wanted = [one for one in wanted if self.ours or one.method != OURS]
         for model in self.models:
             rows = self.stored[self.stored["model"] == model]
             n = self.n_seeds - self.seeds_of(model)

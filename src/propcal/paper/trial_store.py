@@ -87,6 +87,8 @@ class Store:
             raise
         if about is not None:
             self._refuse_others(_current(now))
+            if not new:
+                self._refuse_damage()
 
     @contextmanager
     def _connected(self) -> Iterator[sqlite3.Connection]:
@@ -121,6 +123,12 @@ class Store:
             return _current(json.loads(content["about"]))
         except (KeyError, TypeError, ValueError):
             raise self._refusal("is damaged: what its trials have in common cannot be read") from None
+
+    def _refuse_damage(self) -> None:
+        """Check the whole file before trials are added, which takes seconds for a large one."""
+        with self._connected() as connection:
+            if connection.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
+                raise sqlite3.DatabaseError("database disk image is malformed")
 
     def _refuse_others(self, now: Mapping[str, Any]) -> None:
         first = next((key for key in [*now, *self.about] if now.get(key) != self.about.get(key)), None)

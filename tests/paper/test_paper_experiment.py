@@ -308,9 +308,10 @@ def test_the_command_runs_the_experiment_on_a_file_and_tables_read_it(file, tmp_
     command = ["paper", "experiment", str(file), "--outcome", "back", "--groups", "sex,site"]
     command += ["--cluster", "person", "--text", "note", "--trials", "1", "--models", "LR", "--jobs", "1"]
     with pytest.raises(SystemExit) as ended:
-        main([*command, "-o", str(store)])
-    said = capsys.readouterr().out
+        main([*command, "--setup", "public", "-o", str(store)])
+    said, notes = capsys.readouterr()
     assert ended.value.code == 0
+    assert "propcal: note: --setup public is now held-out; authors-code is what the paper's" in notes
     assert "42 trials: 1 shuffle x 1 base model (LR) x 42 settings, on 2,000 stays (a file of stays)" in said
     assert "Set-up held-out: The base model is fitted to 50 % of the training data" in said
     about = Store(store).about

@@ -477,6 +477,8 @@ class Trials:
         experiment = Experiment(store, cohort, self.trials, self.rows, self.models.split(","), **how)
         if self.scheduler is not None and self.jobs is not None:
             raise refused("paper jobs")
+        if self.setup == "public":
+            log("note", "--setup public is now held-out; authors-code is what the paper's public code does")
         with _cluster(self.scheduler):  # before the store is made: nothing is left behind if nobody answers
             run_trials(experiment, None if self.scheduler else self.jobs or cpu_count())
         path = quote(str(store))

@@ -150,6 +150,10 @@ def test_the_age_is_that_of_the_anchor_year_if_the_file_has_it(tmp_path):
     for setup, name in (("printed", "age"), ("authors-code", "anchor_age")):
         cohort = visits_of(tmp_path / "visits.parquet", None, age=setup_of(setup).age)
         assert {"age", "anchor_age"} & {*cohort.columns.numbers} == {name}
+        assert not cohort.notes
+    visits_of(None, 200).frame.to_parquet(tmp_path / "without.parquet")
+    (note,) = visits_of(tmp_path / "without.parquet", None, age="anchor_age").notes
+    assert "has no column anchor_age, which this set-up uses: age is used in its place" in note
     assert "age" in visits_of(None, 200, age="anchor_age").columns.numbers
 
 

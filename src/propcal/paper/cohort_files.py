@@ -77,7 +77,9 @@ def visits_of(
     numbers = tuple(old if name == "age" else name for name in ADMISSIONS.numbers)
     asked = replace(ADMISSIONS, numbers=numbers, person=person)
     _require(path, file.names, asked.wanted, "Make a file with all columns with propcal paper cohort")
-    return _cohort(Path(path), file, asked, rows)
+    found = _cohort(Path(path), file, asked, rows)
+    other = f"{path} has no column {age}, which this set-up uses: {old} is used in its place"
+    return replace(found, notes=[*([] if old == age else [other]), *found.notes])
 
 
 def _generated(rows: int, surrogate: str) -> Cohort:

@@ -74,6 +74,8 @@ class Experiment:
         check_choice("split", self.split, tuple(SPLITS))
         if self.split == "patient" and self.cohort is None:
             raise refused("paper no patients")
+        if self.surrogate != "calibrated" and self.cohort is not None:
+            raise refused("paper surrogate", surrogate=self.surrogate)
         check_number("trials", self.trials, at_least=1, whole=True)
         object.__setattr__(self, "models", check_models(self.models))
         object.__setattr__(self, "setup", setup_of(self.setup))

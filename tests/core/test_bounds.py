@@ -43,6 +43,13 @@ def test_the_papers_privacy_is_false_where_no_event_is_rare():
     assert bounds.privacy_from_pmc(alpha, limit + 0.01) > bounds.dc_from_pmc(alpha)
 
 
+def test_privacy_has_no_bound_at_the_edge_however_it_is_rounded():
+    for percent in range(1, 100):
+        assert bounds.privacy_from_pmc(percent / 100, r_max=(100 - percent) / 100) == math.inf
+        assert bounds.privacy_from_pmc(percent / 100, r_max=(99.99 - percent) / 100) < 20
+    assert [bounds.privacy_from_pmc(0, score) for score in (0, 0.3, 1)] == [0, 0, 0]  # equal rates
+
+
 @pytest.mark.slow
 def test_no_predictor_of_a_hundred_thousand_breaks_a_bound():
     """At one score, some groups with random risks and shares; in half of the draws close to the score."""

@@ -40,7 +40,8 @@ def privacy_from_pmc(alpha: float, r_max: float = 1.0) -> float:
     the event, and privacy also asks how often they do not. At a score r, rates lie between r / (1 + alpha)
     and r / (1 - alpha), so that the probabilities of no event differ by a factor of up to
     (1 - r / (1 + alpha)) / (1 - r / (1 - alpha)). The corollary is true for scores up to (1 - alpha**2) / 2;
-    there is no bound from 1 - alpha on, where one group may have the event always.
+    there is no bound from 1 - alpha on, where one group may have the event always. With alpha 0 all groups
+    have the same rate, and epsilon is 0.
 
     Conditions: those of `dc_from_pmc`.
 
@@ -51,8 +52,8 @@ def privacy_from_pmc(alpha: float, r_max: float = 1.0) -> float:
     """
     check_number("r_max", r_max, at_least=0, at_most=1)
     event = dc_from_pmc(alpha)
-    if r_max >= 1 - alpha:
-        return math.inf
+    if alpha + r_max > 1 - 1e-12:  # 0.7 + 0.3 may be rounded
+        return math.inf if alpha else 0.0
     return max(event, math.log((1 - r_max / (1 + alpha)) / (1 - r_max / (1 - alpha))))
 
 

@@ -186,10 +186,14 @@ def _difference(key: str, there: Any, now: Any) -> str:
     'setup: public there, printed now'
     >>> _difference("columns", {"groupings": [["sex", "payer"], ["age"]]}, {"groupings": [["sex"]]})
     'groups: sex x payer, age there, sex now'
+    >>> _difference("columns", {"outcome": "admitted"}, {"outcome": "admitted", "person": "subject_id"})
+    'split: visit there, patient now'
     """
     if isinstance(there, Mapping) and isinstance(now, Mapping):
         for name in [*now, *there]:
             if there.get(name) != now.get(name):
+                if name == "person" and now.get("outcome") == s.ADMISSIONS.outcome:
+                    return f"split: {'visit there, patient' if now[name] else 'patient there, visit'} now"
                 return _difference(name, there.get(name), now.get(name))
     joint = ", " if key == "features" else " x "
     return f"{_CALLED.get(key, key)}: {_said(there, joint)} there, {_said(now, joint)} now"

@@ -320,6 +320,11 @@ def test_the_command_runs_the_experiment_on_a_file_and_tables_read_it(file, tmp_
     with pytest.raises(SystemExit) as ended:
         main(["paper", "reproduction", str(store), "-o", str(page)])
     assert ended.value.code == 0
+    with pytest.raises(SystemExit) as ended:
+        main(["paper", "reproduction", str(store), "-o", str(tmp_path / "other.md")])
+    assert ended.value.code == 2
+    told = "already exists, perhaps for another page. Name other folders with --images and --tables"
+    assert told in capsys.readouterr().err
     text = page.read_text()
     assert text.startswith("# The paper's experiment on another cohort")
     assert "--outcome back --groups sex,site --features age,ward,sex,site,note --text note" in text

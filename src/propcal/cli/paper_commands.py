@@ -337,6 +337,8 @@ def reproduction(
     images = images or output.parent / "images" / "reproduction"
     tables = tables or output.parent / "tables" / "reproduction"
     paths = [output, *_paths(images, PICTURES, ["png"]), *_paths(tables, NAMES, ["csv"])]
+    if not (force or output.exists()) and (there := [path for path in paths if path.exists()]):
+        raise refused("paper other page", path=there[0])
     with _making("Computing and drawing...", paths, store, cohort, force=force) as files:
         evidence, others = _read(store, beside, cells=False)
         page = Reproduction(evidence, cohort, about, others)

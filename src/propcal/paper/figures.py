@@ -190,7 +190,7 @@ def draw_cells(evidence: Evidence) -> PaperFigure:
     measures = parts.words_of("cells")["measures"]
     shape, height = (len(methods), len(measures)), 0.9 + 1.75 * len(methods)
     figure, panels = parts.panels(PAGE, height, *shape, sharex=True, sharey="col")
-    sizes = [float("nan"), *sorted(rows["min_share"].dropna().unique())]
+    sizes = [0.0, *sorted(rows["min_share"].dropna().unique())]
     names = ["smallest cell as printed", *(f"{100 * size:g} %" for size in sizes[1:])]
     ours = {"color": "black", "lw": 1.2, "ls": (0, (1, 1))}
     looks = [{"color": c, "ls": ls, "marker": "o", "ms": 3} for c, ls in zip(COLORS, STYLES)]
@@ -198,18 +198,18 @@ def draw_cells(evidence: Evidence) -> PaperFigure:
         for ax, (metric, label) in zip(row, measures.items()):
             part = rows[(rows["method"] == method) & (rows["metric"] == metric)]
             for size, look in zip(sizes, looks):
-                own = part["min_share"].isna() if size != size else part["min_share"] == size
-                line = part[own].sort_values("alpha")
+                line = part[part["min_share"].fillna(0) == size].sort_values("alpha")
                 ax.plot(line["alpha"], line["median"], lw=1.2, **look)
             ax.axhline(levels.get((BASE, metric), 0.0), color="0.4", lw=0.8)
             if (OURS, metric) in levels:
                 ax.axhline(levels[OURS, metric], **ours)
             parts.alpha_axis(ax, rows["alpha"])
             ax.set_title(label if method == methods[0] else "", fontsize=SMALL)
-            name = parts.NAMES.get(method, method) if ax is row[0] else ""
-            tidy(ax, xlabel="α" if method == methods[-1] else "", ylabel=name)
+            tidy(ax, xlabel="α" if method == methods[-1] else "", ylabel=method if ax is row[0] else "")
             if metric == "log_loss":
-                ax.set_yscale("symlog", linthresh=10)
+                ax.set_yscale("symlog", linthresh=10, subs=[3])
+                ax.yaxis.set_minor_formatter("{x:g}")
+                ax.tick_params(which="minor", labelsize=SMALL, axis="y")
                 ax.yaxis.set_major_formatter("{x:g}")
     entries = [parts.entry(name, lw=1.2, **look) for name, look in zip(names, looks)]
     entries += [parts.entry(parts.NAMES[OURS], **ours)] if OURS in evidence.methods else []

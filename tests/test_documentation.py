@@ -66,6 +66,12 @@ def test_the_documentation_for_people_has_at_most_30_000_words():
     assert sum(map(words, pages)) <= 30_000
 
 
+def test_the_reproduction_has_at_most_2_500_words():
+    """Signs of verdicts and the lines of tables are not words."""
+    said = (DOCS / "reproduction.md").read_text().split()
+    assert sum(any(letter.isalnum() for letter in word) for word in said) <= 2_500
+
+
 def test_the_changelog_of_a_release_fits_two_screens():
     """Of 50 lines with 120 columns each."""
     _, *releases = (ROOT / "CHANGELOG.md").read_text().split("\n## ")

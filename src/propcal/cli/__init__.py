@@ -181,7 +181,7 @@ def _usage_trouble(error: Any) -> str:
     asked = re.match(r"No such command '(\w+)'", told)
     if asked and asked[1] in LISTS["elsewhere"]:
         return f"There is no command {asked[1]}: {LISTS['elsewhere'][asked[1]]}"
-    if "valid number" in told:
+    if re.search("valid (number|float)", told):  # Click has said both
         return f"{told}; write 0.2 for 20 %"
     unknown = getattr(error, "option_name", None)
     if not hasattr(error, "possibilities") or unknown is None:

@@ -371,7 +371,7 @@ def chosen_groups(
     others = a.groups[a.groups["kept"].astype(bool) & ~everybody]
     there = others[others[RATIO].notna()] if measured else others
     named, off = there["rank"] > 0, there["finding"].isin(WRONG)
-    rank = there["rank"].where(named, np.where(there["group"].isin(list(first)), len(a.groups), np.inf))
+    rank = np.where(named, there["rank"], np.where(there["group"].isin(list(first)), len(a.groups), np.inf))
     order = there.assign(concern=rank, off=off).sort_values(
         ["concern", "off", "share"], ascending=[True, False, False], kind="stable"
     )

@@ -314,7 +314,7 @@ def test_unknown_models_and_too_many_visits_are_told(tmp_path, monkeypatch):
         Experiment(tmp_path / "x.sqlite", models=["LR", "RFC"])
     with pytest.raises(InputError, match="200,000, but the simulated cohort has only 173,561"):
         Experiment(tmp_path / "x.sqlite", rows=200_000)
-    with pytest.raises(InputError, match='surrogate="weak": only simulated visits have one'):
+    with pytest.raises(InputError, match='surrogate="weak": this is for simulated visits only'):
         Experiment(tmp_path / "x.sqlite", cohort=tmp_path / "visits.csv", surrogate="weak")
     monkeypatch.setitem(sys.modules, "xgboost", None)
     with pytest.raises(InputError, match=re.escape(how_to_install("paper"))):

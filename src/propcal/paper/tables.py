@@ -222,6 +222,7 @@ def table(evidence: Evidence, name: str) -> Table:
     known = {
         "sure": evidence.how_sure() + (" They are in the CSV." if evidence.n_seeds > 1 else ""),
         "unit": evidence.columns.unit,
+        "fixed": s.DATA["cells"]["fixed"],
         "sizes_share": 100 * s.SIZES_RULE["min_share"],
         "share": 100 * s.RULE["alpha"] * s.RULE["gamma"] / s.RULE["n_bins"],
         "readings": f"{readings[0].upper()}{readings[1:]}.",

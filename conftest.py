@@ -1,10 +1,13 @@
-"""Tests and the examples of the documentation run in an empty folder of their own, with a thread each."""
+"""Tests and the examples of the documentation run in an empty folder of their own, with
+a thread each.
+"""
 
 import os
 
 import pytest
 
-# Tests have a process for each core: threads of linear algebra beside them would mostly wait for each other.
+# Tests have a process for each core: threads of linear algebra beside them would mostly
+# wait for each other.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 

@@ -1,10 +1,10 @@
-"""Times the hospital-admission experiment: one post-processing fit with its evaluation, and one unit.
+"""Times the hospital-admission experiment: one post-processing fit with its evaluation,
+and one unit.
 
 python benchmarks/admissions.py
 
-A unit is one base model and one shuffle of 173,561 simulated visits, with all 84 settings. Writes
-benchmarks/results/admissions.json.
-"""
+A unit is one base model and one shuffle of 173,561 simulated visits, with all 84
+settings. Writes benchmarks/results/admissions.json."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ from propcal.paper.trials import Plan, Unit, run_unit
 
 
 def seconds(values: pd.Series) -> dict:
-    return {"median_s": round(float(values.median()), 4), "largest_s": round(float(values.max()), 4)}
+    return {
+        "median_s": round(float(values.median()), 4),
+        "largest_s": round(float(values.max()), 4),
+    }
 
 
 def main() -> None:
@@ -29,20 +32,28 @@ def main() -> None:
     units, trials = {}, []
     for model in MODELS:
         began, cpu = perf_counter(), process_time()
-        rows, _ = run_unit(visits, Plan(ADMISSIONS, setup_of("printed")), Unit(0, model, tuple(grid())))
+        rows, _ = run_unit(
+            visits, Plan(ADMISSIONS, setup_of("printed")), Unit(0, model, tuple(grid()))
+        )
         found = pd.DataFrame(rows)
         units[model] = {
             "wall_s": round(perf_counter() - began, 1),
             "cpu_s": round(process_time() - cpu, 1),
-            "training_s": round(float(found.fit_seconds[found.method == BASE].iloc[0]), 1),
+            "training_s": round(
+                float(found.fit_seconds[found.method == BASE].iloc[0]), 1
+            ),
         }
         trials.append(found[found.method != BASE])
         print(model, units[model], flush=True)
     both = pd.concat(trials)
     both["total"] = both.fit_seconds + both.evaluation_seconds
-    methods = {name: seconds(part.total) for name, part in both.groupby("method", sort=False)}
+    methods = {
+        name: seconds(part.total) for name, part in both.groupby("method", sort=False)
+    }
     for name, told in methods.items():
-        print(f"{name}: fit and evaluation {told['median_s']:.3f} s, at most {told['largest_s']:.3f} s")
+        print(
+            f"{name}: fit and evaluation {told['median_s']:.3f} s, at most {told['largest_s']:.3f} s"
+        )
     result = {
         "visits": len(visits),
         "test_visits": int(both.n_test.iloc[0]),

@@ -1,15 +1,16 @@
 """Compares the answers of two versions of propcal, to the last bit.
 
-python benchmarks/answers.py --against REV     # compare the working tree with a commit; runs both
-python benchmarks/answers.py --store FILE      # store digests of the working tree's answers
-python benchmarks/answers.py --compare FILE    # compare the working tree with stored digests
+python benchmarks/answers.py --against REV     # compare the working tree with a commit;
+runs both python benchmarks/answers.py --store FILE      # store digests of the working
+tree's answers python benchmarks/answers.py --compare FILE    # compare the working tree
+with stored digests
 
-Use it for a refactoring that must not change anything. The cases (answers_cases.py, answers_frames.py,
-answers_calls.py, answers_commands.py and answers_results.py) only use public names and the command line, so
-that modules may move between the versions. An exception is an answer too: its type and its text. For each
-case that differs, the differing parts are printed, and the exit code is 1. --only TEXT selects cases with
-that text in their name; --spark adds a case that needs Java. This takes several minutes.
-"""
+Use it for a refactoring that must not change anything. The cases (answers_cases.py,
+answers_frames.py, answers_calls.py, answers_commands.py and answers_results.py) only
+use public names and the command line, so that modules may move between the versions. An
+exception is an answer too: its type and its text. For each case that differs, the
+differing parts are printed, and the exit code is 1. --only TEXT selects cases with that
+text in their name; --spark adds a case that needs Java. This takes several minutes."""
 
 from __future__ import annotations
 
@@ -35,15 +36,31 @@ import pandas as pd
 ROOT = Path(__file__).resolve().parents[1]
 # one thread, so that sums are added in the same order, and a fixed terminal
 SETTING = {
-    **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"),
-    **{"COLUMNS": "100", "TERM": "dumb", "NO_COLOR": "1", "LC_ALL": "C.UTF-8", "MPLBACKEND": "agg"},
+    **dict.fromkeys(
+        ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"
+    ),
+    **{
+        "COLUMNS": "100",
+        "TERM": "dumb",
+        "NO_COLOR": "1",
+        "LC_ALL": "C.UTF-8",
+        "MPLBACKEND": "agg",
+    },
     **{"TZ": "UTC", "PYTHONDONTWRITEBYTECODE": "", "PROPCAL_DEBUG": ""},
 }
-OF_OTHERS = (DeprecationWarning, PendingDeprecationWarning, FutureWarning, ResourceWarning, ImportWarning)
+OF_OTHERS = (
+    DeprecationWarning,
+    PendingDeprecationWarning,
+    FutureWarning,
+    ResourceWarning,
+    ImportWarning,
+)
 
 
 def as_text(value: Any) -> str:
-    """Any result of propcal as text that changes if a single bit changes (a float's repr is exact)."""
+    """Any result of propcal as text that changes if a single bit changes (a float's
+    repr is exact).
+    """
     if isinstance(value, str):
         return value
     if isinstance(value, (bytes, bytearray)):
@@ -55,15 +72,21 @@ def as_text(value: Any) -> str:
     if isinstance(value, pd.Series):
         return f"{value.name} ({value.dtype}): {_values(value)}"
     if isinstance(value, np.ndarray):
-        return f"{value.dtype} {value.shape}\n" + ",\n".join(map(repr, value.ravel().tolist()))
+        return f"{value.dtype} {value.shape}\n" + ",\n".join(
+            map(repr, value.ravel().tolist())
+        )
     if isinstance(value, np.generic):
         return f"{value.dtype} {value.item()!r}"
     if isinstance(value, dict):
         return "\n".join(f"{key!r}: {as_text(inner)}" for key, inner in value.items())
     if isinstance(value, (list, tuple)):
-        return type(value).__name__ + "\n" + "\n".join(as_text(inner) for inner in value)
+        return (
+            type(value).__name__ + "\n" + "\n".join(as_text(inner) for inner in value)
+        )
     if hasattr(value, "schema") and hasattr(value, "to_pylist"):  # pyarrow
-        return f"{value.schema.names} {value.schema.types}\n" + "\n".join(map(repr, value.to_pylist()))
+        return f"{value.schema.names} {value.schema.types}\n" + "\n".join(
+            map(repr, value.to_pylist())
+        )
     if hasattr(value, "schema") and hasattr(value, "rows"):  # polars
         return f"{dict(value.schema)}\n" + "\n".join(map(repr, value.rows()))
     return repr(value)
@@ -83,7 +106,9 @@ class Answers:
 
     def begin(self, case: str) -> None:
         self.case, self.parts = case, self.digests.setdefault(case, {})
-        self.work = self.folder / "work" / hashlib.sha256(case.encode()).hexdigest()[:12]
+        self.work = (
+            self.folder / "work" / hashlib.sha256(case.encode()).hexdigest()[:12]
+        )
         self.work.mkdir(parents=True)
         os.chdir(self.work)
 
@@ -111,11 +136,17 @@ class Answers:
             path.write_bytes(data)
 
     def plain(self, text: str) -> str:
-        """Remove what differs between two runs of one version: folders, addresses, times, compilation."""
-        text = text.replace(str(self.work), "FOLDER").replace(str(self.folder), "FOLDER")
+        """Remove what differs between two runs of one version: folders, addresses,
+        times, compilation.
+        """
+        text = text.replace(str(self.work), "FOLDER").replace(
+            str(self.folder), "FOLDER"
+        )
         text = re.sub(r"\bat 0x[0-9a-f]+", "at 0x", text)
         text = re.sub(r"about \d+ min left", "about N min left", text)
-        return re.sub(r"propcal (?:compiles its kernel|is compiling its code).*\n?", "", text)
+        return re.sub(
+            r"propcal (?:compiles its kernel|is compiling its code).*\n?", "", text
+        )
 
 
 def run_cases(folder: Path, source: Path, label: str, only: str, spark: bool) -> None:
@@ -130,7 +161,13 @@ def run_cases(folder: Path, source: Path, label: str, only: str, spark: bool) ->
 
     found = Path(propcal.__file__).resolve()
     assert found.is_relative_to(source.resolve()), f"{found} was imported, not {source}"
-    modules = (answers_cases, answers_frames, answers_calls, answers_commands, answers_results)
+    modules = (
+        answers_cases,
+        answers_frames,
+        answers_calls,
+        answers_commands,
+        answers_results,
+    )
     cases = {name: case for module in modules for name, case in module.CASES.items()}
     if spark:
         cases |= answers_frames.SPARK
@@ -140,7 +177,9 @@ def run_cases(folder: Path, source: Path, label: str, only: str, spark: bool) ->
         ask.begin(name)
         try:
             case(ask)
-        except Exception as error:  # an error in the case itself, which uses results of its parts
+        except (
+            Exception
+        ) as error:  # an error in the case itself, which uses results of its parts
             ask.keep("the rest", f"raises {type(error).__name__}: {error}")
         seconds = perf_counter() - began
         if seconds - said > 10 or i == len(chosen):
@@ -152,14 +191,29 @@ def run_cases(folder: Path, source: Path, label: str, only: str, spark: bool) ->
     (folder / "digests.json").write_text(json.dumps(ask.digests, indent=1))
 
 
-def start(folder: Path, source: Path, label: str, options: argparse.Namespace) -> subprocess.Popen[bytes]:
-    command = [sys.executable, __file__, "--run", str(folder), str(source), label, "--only", options.only]
+def start(
+    folder: Path, source: Path, label: str, options: argparse.Namespace
+) -> subprocess.Popen[bytes]:
+    command = [
+        sys.executable,
+        __file__,
+        "--run",
+        str(folder),
+        str(source),
+        label,
+        "--only",
+        options.only,
+    ]
     env = {**os.environ, **SETTING, "PYTHONPATH": str(source)}
     env = {name: value for name, value in env.items() if value}
-    return subprocess.Popen([*command, *(["--spark"] if options.spark else [])], env=env)
+    return subprocess.Popen(
+        [*command, *(["--spark"] if options.spark else [])], env=env
+    )
 
 
-def finished(process: subprocess.Popen[bytes], folder: Path) -> dict[str, dict[str, str]]:
+def finished(
+    process: subprocess.Popen[bytes], folder: Path
+) -> dict[str, dict[str, str]]:
     if process.wait() != 0:
         sys.exit("a run did not come to its end")
     found: dict[str, dict[str, str]] = json.loads((folder / "digests.json").read_text())
@@ -168,18 +222,24 @@ def finished(process: subprocess.Popen[bytes], folder: Path) -> dict[str, dict[s
 
 def extract(revision: str, folder: Path) -> Path:
     """The source of a commit."""
-    packed = subprocess.run(["git", "archive", revision, "src"], cwd=ROOT, check=True, capture_output=True)
+    packed = subprocess.run(
+        ["git", "archive", revision, "src"], cwd=ROOT, check=True, capture_output=True
+    )
     with tarfile.open(fileobj=io.BytesIO(packed.stdout)) as archive:
         archive.extractall(folder, filter="data")
     return folder / "src"
 
 
 def differences(old: dict, new: dict, folders: tuple[Path, Path] | None) -> list[str]:
-    """One line for each case with the parts that differ and, if texts are available, the first difference."""
+    """One line for each case with the parts that differ and, if texts are available,
+    the first difference.
+    """
     lines = []
     for case in {**old, **new}:
         before, after = old.get(case, {}), new.get(case, {})
-        parts = [part for part in {**before, **after} if before.get(part) != after.get(part)]
+        parts = [
+            part for part in {**before, **after} if before.get(part) != after.get(part)
+        ]
         if not parts:
             continue
         more = f" and {len(parts) - 12} more" if len(parts) > 12 else ""
@@ -195,18 +255,25 @@ def differences(old: dict, new: dict, folders: tuple[Path, Path] | None) -> list
 
 
 def _where(before: str, after: str) -> str:
-    same = next((i for i, (a, b) in enumerate(zip(before, after)) if a != b), min(len(before), len(after)))
+    same = next(
+        (i for i, (a, b) in enumerate(zip(before, after)) if a != b),
+        min(len(before), len(after)),
+    )
     begin = max(same - 50, 0)
     return f"{before[begin : same + 70]!r} became {after[begin : same + 70]!r}"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--against", metavar="REV")
     what.add_argument("--store", metavar="FILE", type=Path)
     what.add_argument("--compare", metavar="FILE", type=Path)
-    what.add_argument("--run", nargs=3, help=argparse.SUPPRESS)  # internal: runs one version
+    what.add_argument(
+        "--run", nargs=3, help=argparse.SUPPRESS
+    )  # internal: runs one version
     parser.add_argument("--only", metavar="TEXT", default="")
     parser.add_argument("--spark", action="store_true")
     options = parser.parse_args()
@@ -224,7 +291,9 @@ def main() -> None:
         new = finished(run, here)
         if options.store:
             options.store.write_text(json.dumps(new, indent=1) + "\n")
-            print(f"{len(new)} cases, {sum(map(len, new.values()))} parts: {options.store}")
+            print(
+                f"{len(new)} cases, {sum(map(len, new.values()))} parts: {options.store}"
+            )
             return
         if options.compare:
             old = json.loads(options.compare.read_text())

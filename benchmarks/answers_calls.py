@@ -1,4 +1,6 @@
-"""Cases of answers.py about numbers and messages: bounds, groups, old files, wrong calls."""
+"""Cases of answers.py about numbers and messages: bounds, groups, old files, wrong
+calls.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,17 @@ import pyarrow.parquet as pq
 from answers_cases import facts, newcomers, people
 
 import propcal
-from propcal import Atoms, Correction, Groups, MCBoost, PMCBoost, audit, bounds, compare, pmc_loss
+from propcal import (
+    Atoms,
+    Correction,
+    Groups,
+    MCBoost,
+    PMCBoost,
+    audit,
+    bounds,
+    compare,
+    pmc_loss,
+)
 from propcal.datasets import make_ed_visits
 
 GRID = (0, 0.01, 0.1, 0.3, 0.5, 0.9, 1, 1.5, -0.1, "a", None, float("nan"))
@@ -24,8 +36,18 @@ BOUNDS: dict[str, tuple[Any, ...]] = {
     **dict.fromkeys(("pmc_alpha_for_mc", "generalization_gap"), (GRID,)),
     **dict.fromkeys(("dc_from_mc", "mc_from_dc", "mc_alpha_for_pmc"), (GRID, GRID)),
     "mc_from_binned": (GRID, (1, 5, 10, 0, 2.5)),
-    "pmc_from_binned": ((0, 0.1, 2), (1, 10, 0), (0.01, 0.1, 1, 0), ("uniform", "geometric", "odd")),
-    "dc_from_binned_pmc": ((0, 0.1, 2), (1, 10, 0), (0.01, 0.1, 1, 0), ("uniform", "geometric", "odd")),
+    "pmc_from_binned": (
+        (0, 0.1, 2),
+        (1, 10, 0),
+        (0.01, 0.1, 1, 0),
+        ("uniform", "geometric", "odd"),
+    ),
+    "dc_from_binned_pmc": (
+        (0, 0.1, 2),
+        (1, 10, 0),
+        (0.01, 0.1, 1, 0),
+        ("uniform", "geometric", "odd"),
+    ),
     "max_updates": ((0.01, 0.1, 0), (1, 10, 0), (0.05, 1, 2), (0.1, 1, 0)),
     "max_steps": ((0.01, 0.1, 0), (1, 10), (0.05, 1), (0.1, 1), (1, 23, 0)),
 }
@@ -33,7 +55,13 @@ BOUNDS: dict[str, tuple[Any, ...]] = {
 
 def bound_grids(ask: Any) -> None:
     for name, grids in BOUNDS.items():
-        ask(name, lambda: {point: said(lambda: getattr(bounds, name)(*point)) for point in product(*grids)})
+        ask(
+            name,
+            lambda: {
+                point: said(lambda: getattr(bounds, name)(*point))
+                for point in product(*grids)
+            },
+        )
 
 
 def said(compute: Callable[[], Any]) -> Any:
@@ -52,28 +80,96 @@ def surface(ask: Any) -> None:
         thing = getattr(propcal, name)
         if inspect.isclass(thing):
             methods = [m for m in METHODS if hasattr(thing, m)]
-            ask(name, lambda: {m: arguments(getattr(thing, m)) for m in ["__init__", *methods]})
+            ask(
+                name,
+                lambda: {
+                    m: arguments(getattr(thing, m)) for m in ["__init__", *methods]
+                },
+            )
         elif callable(thing):
             ask(name, lambda: arguments(thing))
-    ask("paper's settings", lambda: [PMCBoost.paper().get_params(), MCBoost.paper().get_params()])
+    ask(
+        "paper's settings",
+        lambda: [PMCBoost.paper().get_params(), MCBoost.paper().get_params()],
+    )
     ask("default settings", lambda: [PMCBoost().get_params(), MCBoost().get_params()])
     ask("no such name", lambda: propcal.nothing)
 
 
-METHODS = ("fit", "fit_atoms", "predict", "predict_proba", "raw_score", "paper", "apply", "explain", "to_sql")
-METHODS += ("to_frame", "to_json", "from_json", "load", "save", "plot", "from_frame", "from_files", "preview")
+METHODS = (
+    "fit",
+    "fit_atoms",
+    "predict",
+    "predict_proba",
+    "raw_score",
+    "paper",
+    "apply",
+    "explain",
+    "to_sql",
+)
+METHODS += (
+    "to_frame",
+    "to_json",
+    "from_json",
+    "load",
+    "save",
+    "plot",
+    "from_frame",
+    "from_files",
+    "preview",
+)
 
 
 def arguments(function: Any) -> list[str]:
-    return [f"{p.kind} {p.name}={p.default!r}" for p in inspect.signature(function).parameters.values()]
+    return [
+        f"{p.kind} {p.name}={p.default!r}"
+        for p in inspect.signature(function).parameters.values()
+    ]
 
 
 CONDITIONS = (
-    *("age >= 75", "age > 40 and age <= 65", "not (icu or gender = F)", "race in [Asian, White]", "icu"),
-    *("race is missing", "not race is missing", "`lactate` > 2.5", 'insurance = "Medicare"', "ward = 1"),
-    *("race != White", "acuity in [1, 2] or ward is missing", "age = 1e1", "icu = true", "gender = 'F'"),
-    *("age >=", "and", "(age > 5", "age > old", "race in []", "age > 5 age", "", "nothing = 1", "race"),
-    *("gender > F", "age is", "lactate = 2.5 and", "not", "`age > 5", "'age' = 5", "age == 5", "icu = maybe"),
+    *(
+        "age >= 75",
+        "age > 40 and age <= 65",
+        "not (icu or gender = F)",
+        "race in [Asian, White]",
+        "icu",
+    ),
+    *(
+        "race is missing",
+        "not race is missing",
+        "`lactate` > 2.5",
+        'insurance = "Medicare"',
+        "ward = 1",
+    ),
+    *(
+        "race != White",
+        "acuity in [1, 2] or ward is missing",
+        "age = 1e1",
+        "icu = true",
+        "gender = 'F'",
+    ),
+    *(
+        "age >=",
+        "and",
+        "(age > 5",
+        "age > old",
+        "race in []",
+        "age > 5 age",
+        "",
+        "nothing = 1",
+        "race",
+    ),
+    *(
+        "gender > F",
+        "age is",
+        "lactate = 2.5 and",
+        "not",
+        "`age > 5",
+        "'age' = 5",
+        "age == 5",
+        "icu = maybe",
+    ),
 )
 
 
@@ -81,7 +177,12 @@ def group_words(ask: Any) -> None:
     """Definitions of groups and conditions, valid and invalid."""
     frame = people(900, 12)
     for text in CONDITIONS:
-        ask(f"where {text}", lambda: Groups(columns=[], where={"x": text}).preview(frame, "y", gamma=0.01))
+        ask(
+            f"where {text}",
+            lambda: Groups(columns=[], where={"x": text}).preview(
+                frame, "y", gamma=0.01
+            ),
+        )
     choices: tuple[dict[str, Any], ...] = (
         {"columns": ["race", "gender"]},
         {"columns": ["race"], "cuts": {"age": [18, 40, 65], "lactate": [1.25, 2]}},
@@ -116,7 +217,10 @@ def group_words(ask: Any) -> None:
         {"missing": "drop"},
     )
     for chosen in choices:
-        ask(f"Groups({chosen})", lambda: Groups(**chosen).preview(frame, "y", sample_weight=frame["count"]))
+        ask(
+            f"Groups({chosen})",
+            lambda: Groups(**chosen).preview(frame, "y", sample_weight=frame["count"]),
+        )
 
 
 # a file as written by version 1, and changes to it
@@ -160,7 +264,9 @@ EDITS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "method": lambda c: c["about"].update(method=[1]),
     "cuts": lambda c: c["derived"]["age"].update(cuts=[65, 40]),
     "start": lambda c: c.update(version=2, start=[[[], [1, 2]]]),
-    "a start": lambda c: c.update(version=2, start=[[[], [999] * 193], [[["race", "Asian"]], [-7000] * 193]]),
+    "a start": lambda c: c.update(
+        version=2, start=[[[], [999] * 193], [[["race", "Asian"]], [-7000] * 193]]
+    ),
     "a start twice": lambda c: c.update(version=2, start=[[[], [1000] * 193]] * 2),
 }
 
@@ -179,11 +285,22 @@ def old_files(ask: Any) -> None:
             ask(f"{name}: frame", c.to_frame)
             ask(f"{name}: SQL", lambda: str(c.to_sql("duckdb", score="risk")))
             ask(f"{name}: sentences", lambda: c.explain(new.score, new).sentences())
-    texts = ("", "[1, 2]", "{", VERSION_1[:300], VERSION_1.replace("1,", "NaN,", 1), "\ufeff" + VERSION_1)
+    texts = (
+        "",
+        "[1, 2]",
+        "{",
+        VERSION_1[:300],
+        VERSION_1.replace("1,", "NaN,", 1),
+        "\ufeff" + VERSION_1,
+    )
     for i, text in enumerate(texts):
         ask(f"text {i}", lambda: Correction.from_json(text).to_json())
     frame = people(400, 3)
-    roles = {"score": "score", "outcome": "y", "groups": Groups(columns=["race"], cuts={"age": [40]})}
+    roles = {
+        "score": "score",
+        "outcome": "y",
+        "groups": Groups(columns=["race"], cuts={"age": [40]}),
+    }
     Atoms.from_frame(frame, **roles).save("x.atoms")
     table = pq.read_table("x.atoms")
     header = json.loads(table.schema.metadata[b"propcal"])
@@ -194,8 +311,14 @@ def old_files(ask: Any) -> None:
         **{"resolution 4": {"resolution_bits": 4}, "rows": {"weighted_rows": -1}},
     }
     for name, change in changes.items():
-        kept = {key: value for key, value in {**header, **change}.items() if value is not None}
-        pq.write_table(table.replace_schema_metadata({"propcal": json.dumps(kept)}), "y.atoms")
+        kept = {
+            key: value
+            for key, value in {**header, **change}.items()
+            if value is not None
+        }
+        pq.write_table(
+            table.replace_schema_metadata({"propcal": json.dumps(kept)}), "y.atoms"
+        )
         ask(f"atoms {name}", lambda: facts(Atoms.load("y.atoms")))
     pq.write_table(table.slice(5), "y.atoms")
     ask("atoms, some", lambda: Atoms.load("y.atoms"))
@@ -229,10 +352,18 @@ def wrong_settings(ask: Any) -> None:
     features = frame[["race", "gender"]]
     for name, wrong in values.items():
         for value in wrong:
-            model = PMCBoost(**{name: value}, **({"order": "random"} if name == "random_state" else {}))
-            ask(f"{name}={value!r}", lambda: model.fit(frame.score, frame.y, sensitive_features=features))
+            model = PMCBoost(
+                **{name: value},
+                **({"order": "random"} if name == "random_state" else {}),
+            )
+            ask(
+                f"{name}={value!r}",
+                lambda: model.fit(frame.score, frame.y, sensitive_features=features),
+            )
             shared = {"sensitive_features": features, "n_draws": 100, name: value}
-            ask(f"audit {name}={value!r}", lambda: audit(frame.y, frame.score, **shared))
+            ask(
+                f"audit {name}={value!r}", lambda: audit(frame.y, frame.score, **shared)
+            )
 
 
 def wrong_data(ask: Any) -> None:
@@ -266,25 +397,54 @@ def wrong_data(ask: Any) -> None:
         "huge weights": (s, y, g, np.full(300, 1e300)),
         "many numbers": (s, y, np.arange(300), None),
         "fractions": (s, y, s, None),
-        "identifiers": (s, y, pd.DataFrame({"id": [f"x{i}" for i in range(300)]}), None),
-        "dates": (s, y, pd.DataFrame({"when": pd.date_range("2020", periods=300)}), None),
+        "identifiers": (
+            s,
+            y,
+            pd.DataFrame({"id": [f"x{i}" for i in range(300)]}),
+            None,
+        ),
+        "dates": (
+            s,
+            y,
+            pd.DataFrame({"when": pd.date_range("2020", periods=300)}),
+            None,
+        ),
         "three dimensions": (s, y, np.zeros((300, 2, 2)), None),
         "a number for groups": (s, y, 5, None),
         "a column twice": (s, y, pd.DataFrame(np.c_[g, g], columns=list("aabb")), None),
         "lists": (s, y, {"g": [[1, 2]] * 300}, None),
         "names 1 and '1'": (s, y, {1: g.race, "1": g.race}, None),
-        "20 attributes": (s, y, pd.DataFrame({f"a{i}": g.gender for i in range(20)}), None),
+        "20 attributes": (
+            s,
+            y,
+            pd.DataFrame({f"a{i}": g.gender for i in range(20)}),
+            None,
+        ),
         "truth values": (s.astype(np.float32), y.astype(bool), {"g": g.race}, None),
-        "intervals": (s, y, pd.DataFrame({"age": pd.cut(f.age, [0, 40, 65, 100])}), None),
+        "intervals": (
+            s,
+            y,
+            pd.DataFrame({"age": pd.cut(f.age, [0, 40, 65, 100])}),
+            None,
+        ),
         "a list": (s.tolist(), y.tolist(), g.race.tolist(), np.ones(300)),
     }
     for name, (score, outcome, groups, weight) in rows.items():
         whose = {"sensitive_features": groups, "sample_weight": weight}
-        ask(f"{name}: fit", lambda: repr(PMCBoost.paper().fit(score, outcome, **whose).correction_))
+        ask(
+            f"{name}: fit",
+            lambda: repr(PMCBoost.paper().fit(score, outcome, **whose).correction_),
+        )
         ask(f"{name}: loss", lambda: pmc_loss(outcome, score, **whose))
-        ask(f"{name}: audit", lambda: audit(outcome, score, **whose, n_draws=100).verdict.text)
+        ask(
+            f"{name}: audit",
+            lambda: audit(outcome, score, **whose, n_draws=100).verdict.text,
+        )
     model = PMCBoost().fit(s, y, sensitive_features=g)
-    c, atoms = model.correction_, Atoms.from_frame(f, score="score", outcome="y", groups=["race"])
+    c, atoms = (
+        model.correction_,
+        Atoms.from_frame(f, score="score", outcome="y", groups=["race"]),
+    )
     both = {"base": s, "other": s**2}
     calls: dict[str, Callable[[], Any]] = {
         "not fitted": lambda: PMCBoost().predict([0.5]),
@@ -309,7 +469,9 @@ def wrong_data(ask: Any) -> None:
         "audit's frame": lambda: audit(y, s, n_draws=100).to_frame("odd"),
         "audit's draws": lambda: audit(y, s, n_draws=20),
         "audit's seed": lambda: audit(y, s, random_state="a"),
-        "audit's weights": lambda: audit(y, s, sample_weight=s, weight_kind="frequency"),
+        "audit's weights": lambda: audit(
+            y, s, sample_weight=s, weight_kind="frequency"
+        ),
         "audit's clusters": lambda: audit(y, s, cluster=f.person[:5]),
         "suppress": lambda: audit(y, s, n_draws=100).to_json(suppress=-1),
         "min_share": lambda: pmc_loss(y, s, min_share=-1),
@@ -318,16 +480,24 @@ def wrong_data(ask: Any) -> None:
         "compare a list": lambda: compare([s, s], y),
         "compare with": lambda: compare(both, y, nothing=1),
         "compare atoms": lambda: compare(both, atoms),
-        "compare, correction first": lambda: compare({"a": model, "b": s}, y, sensitive_features=g),
+        "compare, correction first": lambda: compare(
+            {"a": model, "b": s}, y, sensitive_features=g
+        ),
         "atoms' correction": lambda: c.apply_to_atoms(atoms),
         "fit_atoms": lambda: PMCBoost().fit_atoms(s),
-        "atoms of others": lambda: atoms + Atoms.from_frame(f, score="score", outcome="y", groups="icu"),
+        "atoms of others": lambda: (
+            atoms + Atoms.from_frame(f, score="score", outcome="y", groups="icu")
+        ),
         "atoms and 1": lambda: atoms + 1,
         "atoms' score": lambda: Atoms.from_frame(f, score="scor", outcome="y"),
         "atoms' outcome": lambda: Atoms.from_frame(f, score="score", outcome=5),
         "atoms' roles": lambda: Atoms.from_frame(f, score="score", outcome="score"),
-        "atoms' resolution": lambda: Atoms.from_frame(f, score="score", outcome="y", resolution=0.01),
-        "atoms' weight": lambda: Atoms.from_frame(f, score="score", outcome="y", weight="race"),
+        "atoms' resolution": lambda: Atoms.from_frame(
+            f, score="score", outcome="y", resolution=0.01
+        ),
+        "atoms' weight": lambda: Atoms.from_frame(
+            f, score="score", outcome="y", weight="race"
+        ),
         "atoms' frame": lambda: Atoms.from_frame([1], score="score", outcome="y"),
         "few visits": lambda: make_ed_visits(5),
     }

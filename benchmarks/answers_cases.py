@@ -27,8 +27,25 @@ from propcal import (
 )
 
 DIALECTS = ("duckdb", "sqlite", "postgres", "spark", "tsql", "snowflake", "bigquery")
-FRAMES = ("losses", "debiased", "categories", "groups", "curves", "net_benefit", "distribution")
-SHARED = ("alpha", "gamma", "rho", "n_bins", "binning", "intersections", "missing", "groups")
+FRAMES = (
+    "losses",
+    "debiased",
+    "categories",
+    "groups",
+    "curves",
+    "net_benefit",
+    "distribution",
+)
+SHARED = (
+    "alpha",
+    "gamma",
+    "rho",
+    "n_bins",
+    "binning",
+    "intersections",
+    "missing",
+    "groups",
+)
 SCORES: dict[str, Callable[[np.random.Generator, int], Any]] = {
     "beta": lambda rng, n: rng.beta(1.5, 4, n),
     "tied": lambda rng, n: rng.beta(1.5, 4, n).round(2),
@@ -42,29 +59,42 @@ SCORES: dict[str, Callable[[np.random.Generator, int], Any]] = {
 }
 
 
-def people(n: int, seed: int, kind: str = "beta", *, right: bool = False) -> pd.DataFrame:
-    """People with attributes of every type and a score that is miscalibrated for some, unless `right`."""
+def people(
+    n: int, seed: int, kind: str = "beta", *, right: bool = False
+) -> pd.DataFrame:
+    """People with attributes of every type and a score that is miscalibrated for some,
+    unless `right`.
+    """
     rng = np.random.default_rng(seed)
     frame = pd.DataFrame(
         {
-            "race": rng.choice(["Asian", "Black", "White", None], n, p=[0.15, 0.25, 0.5, 0.1]),
+            "race": rng.choice(
+                ["Asian", "Black", "White", None], n, p=[0.15, 0.25, 0.5, 0.1]
+            ),
             "gender": rng.choice(["F", "M"], n),
             "icu": rng.random(n) < 0.3,
             "acuity": rng.integers(1, 5, n),
             "ward": rng.choice([1.0, 2.0, 3.0, np.nan], n, p=[0.4, 0.3, 0.2, 0.1]),
             "insurance": pd.Categorical(
-                rng.choice(["Medicare", "Medicaid", "Other"], n), ["Other", "Medicaid", "Medicare", "none"]
+                rng.choice(["Medicare", "Medicaid", "Other"], n),
+                ["Other", "Medicaid", "Medicare", "none"],
             ),
             "age": rng.integers(18, 96, n),
-            "lactate": np.where(rng.random(n) < 0.1, np.nan, rng.gamma(2, 1, n).round(2)),
+            "lactate": np.where(
+                rng.random(n) < 0.1, np.nan, rng.gamma(2, 1, n).round(2)
+            ),
             "person": [f"p{i}" for i in rng.integers(0, max(n // 3, 2), n)],
             "score": SCORES[kind](rng, n),
             "count": rng.integers(0, 4, n),
             "survey": rng.gamma(2, 1, n),
         }
     )
-    factor = np.where(frame.gender == "F", 0.6, 1.3) * np.where(frame.race == "Asian", 1.5, 1.0)
-    risk = np.clip(frame.score * (1.0 if right else factor * np.where(frame.icu, 1.2, 1.0)), 0, 1)
+    factor = np.where(frame.gender == "F", 0.6, 1.3) * np.where(
+        frame.race == "Asian", 1.5, 1.0
+    )
+    risk = np.clip(
+        frame.score * (1.0 if right else factor * np.where(frame.icu, 1.2, 1.0)), 0, 1
+    )
     return frame.assign(y=(rng.random(n) < risk).astype(int), soft=risk.round(3))
 
 
@@ -74,7 +104,9 @@ def newcomers(seed: int, kind: str) -> pd.DataFrame:
     strange = {"race": "Martian", "gender": "X", "acuity": 9, "ward": 7.0, "age": 17}
     for i, (column, level) in enumerate(strange.items()):
         new.loc[new.index % 13 == i, column] = level
-    new["insurance"] = new.insurance.astype(object).where(new.index % 7 > 0, "Uninsured")
+    new["insurance"] = new.insurance.astype(object).where(
+        new.index % 7 > 0, "Uninsured"
+    )
     return new
 
 
@@ -95,7 +127,11 @@ def study(
     """All results for one data set and one setting."""
     seed = zlib.crc32(ask.case.encode())
     frame, new = people(n, seed, kind, right=right), newcomers(seed, kind)
-    features, y, weights = frame[list(columns)], frame[outcome], frame[weight] if weight else None
+    features, y, weights = (
+        frame[list(columns)],
+        frame[outcome],
+        frame[weight] if weight else None,
+    )
     rule = {name: settings[name] for name in SHARED if name in settings}
     paper = getattr(method, "__name__", "") == "paper"
     rule |= {"alpha": 0.1} if paper and "alpha" not in rule else {}
@@ -106,9 +142,15 @@ def study(
         fitted(ask, model, frame, new, columns)
         as_sql(ask, model.correction_, DIALECTS if every else DIALECTS[seed % 7 :][:1])
         corrected = model.predict(frame.score, sensitive_features=features)
-        ask("losses after", lambda: [loss(y, corrected, **whose, **rule) for loss in LOSSES])
+        ask(
+            "losses after",
+            lambda: [loss(y, corrected, **whose, **rule) for loss in LOSSES],
+        )
     ask("losses", lambda: [loss(y, frame.score, **whose, **rule) for loss in LOSSES])
-    ask("losses by people", lambda: [f(y, frame.score, **whose, **rule, min_people=40) for f in LOSSES])
+    ask(
+        "losses by people",
+        lambda: [f(y, frame.score, **whose, **rule, min_people=40) for f in LOSSES],
+    )
     rule |= {"n_draws": 100, **(audited or {})}
     cluster = {"cluster": frame.person} if clustered else {}
     a = ask("audit", lambda: audit(y, frame.score, **whose, **cluster, **rule))
@@ -124,7 +166,10 @@ def study(
         both = ask("compare", lambda: compare(scores, y, **arguments))
         if both is not None:
             compares(ask, both, model)
-        ask("audit corrected", lambda: audit(y, frame.score, correction=model, **arguments).to_json())
+        ask(
+            "audit corrected",
+            lambda: audit(y, frame.score, correction=model, **arguments).to_json(),
+        )
     words = settings.get("groups")
     groups = list(columns) if words is None or words.columns is None else words
     roles = {"score": "score", "outcome": outcome, "groups": groups, "weight": weight}
@@ -135,49 +180,85 @@ def study(
 LOSSES = (mc_loss, pmc_loss, dc_loss)
 
 
-def fitted(ask: Any, model: Any, frame: Any, new: Any, columns: tuple[str, ...]) -> None:
+def fitted(
+    ask: Any, model: Any, frame: Any, new: Any, columns: tuple[str, ...]
+) -> None:
     """A fitted method and its correction."""
     c, told, own = model.correction_, model.certificate_, frame[list(columns)]
     text = ask("correction", c.to_json)
     ask("correction read again", lambda: Correction.from_json(text).to_json())
     ask("correction as text", lambda: [repr(c), c._repr_html_()])
     ask("correction as frame", c.to_frame)
-    ask("correction's facts", lambda: [c.attributes, c.reads, c.n_updates, c.n_segments, dict(c.about)])
+    ask(
+        "correction's facts",
+        lambda: [c.attributes, c.reads, c.n_updates, c.n_segments, dict(c.about)],
+    )
     ask("updates", lambda: [tuple(update) for update in model.updates_])
     ask("updates as frame", lambda: c.to_frame("updates"))
     ask("fit's facts", lambda: [model.n_updates_, model.n_sweeps_, model.converged_])
     ask("groups", lambda: [repr(model.groups_), model.groups_.to_frame()])
     ask("predictions", lambda: model.predict(frame.score, sensitive_features=own))
-    ask("predictions of others", lambda: model.predict(new.score, sensitive_features=new))
+    ask(
+        "predictions of others",
+        lambda: model.predict(new.score, sensitive_features=new),
+    )
     for k in (0, 1, 2, 7):
-        ask(f"first {k} updates", lambda: model.predict(new.score, sensitive_features=new, n_updates=k))
+        ask(
+            f"first {k} updates",
+            lambda: model.predict(new.score, sensitive_features=new, n_updates=k),
+        )
     for unseen in ("replay", "keep", "error"):
         ask(f"unseen {unseen}", lambda: c.apply(new.score, new, unseen=unseen))
     ask("a column", lambda: c.apply("score", new.iloc[::3], column="better"))
     again = pickle.loads(pickle.dumps(model))
     ask("pickled", lambda: again.predict(new.score, sensitive_features=new))
-    ask("certificate", lambda: [told.sentences(), told.listed(), told.notes, repr(told), told._repr_html_()])
+    ask(
+        "certificate",
+        lambda: [
+            told.sentences(),
+            told.listed(),
+            told.notes,
+            repr(told),
+            told._repr_html_(),
+        ],
+    )
     ask("certificate as frame", told.to_frame)
     why = ask("explanation", lambda: c.explain(new.score[:40], new[:40]))
     if why is not None:
         ask("explanation as frame", why.to_frame)
-        ask("explanation in words", lambda: [*why.sentences(), why._repr_html_(), why.steps_of(3)])
+        ask(
+            "explanation in words",
+            lambda: [*why.sentences(), why._repr_html_(), why.steps_of(3)],
+        )
 
 
 def as_sql(ask: Any, c: Any, dialects: Any) -> None:
     """A correction as SQL."""
     for dialect in dialects:
         for form in ("lookup", "case"):
-            options = {"form": form, "table": "clinic.visits", "unseen": "keep" if form == "case" else None}
-            ask(f"SQL {dialect} {form}", lambda: str(c.to_sql(dialect, score="score", **options)))
-    ask("SQL, a NULL for others", lambda: str(c.to_sql("sqlite", score="risk", unseen="error")))
+            options = {
+                "form": form,
+                "table": "clinic.visits",
+                "unseen": "keep" if form == "case" else None,
+            }
+            ask(
+                f"SQL {dialect} {form}",
+                lambda: str(c.to_sql(dialect, score="score", **options)),
+            )
+    ask(
+        "SQL, a NULL for others",
+        lambda: str(c.to_sql("sqlite", score="risk", unseen="error")),
+    )
     ask("SQL as frame", lambda: c.to_sql(score="score").to_frame())
 
 
 def audits(ask: Any, a: Any, model: Any) -> None:
     """An audit in all its forms."""
     ask("audit as JSON", a.to_json)
-    ask("verdict", lambda: [a.verdict.conclusion, a.verdict.text, str(a.verdict), a.verdict.tests])
+    ask(
+        "verdict",
+        lambda: [a.verdict.conclusion, a.verdict.text, str(a.verdict), a.verdict.tests],
+    )
     ask("notes and settings", lambda: [a.notes, a.settings])
     ask("audit in a notebook", a._repr_html_)
     for name in FRAMES:
@@ -190,18 +271,35 @@ def audits(ask: Any, a: Any, model: Any) -> None:
 def compares(ask: Any, c: Any, model: Any) -> None:
     ask("comparison as JSON", lambda: [c.to_json(), c.to_json(suppress=11)])
     ask("comparison as frame", c.to_frame)
-    ask("comparison in words", lambda: [c.base, c.notes, c._repr_html_(), c.to_markdown()])
-    ask("comparison's page", lambda: c.to_html(correction=model, certificate=model.certificate_))
+    ask(
+        "comparison in words",
+        lambda: [c.base, c.notes, c._repr_html_(), c.to_markdown()],
+    )
+    ask(
+        "comparison's page",
+        lambda: c.to_html(correction=model, certificate=model.certificate_),
+    )
 
 
-def atoms_of(ask: Any, frame: Any, model: Any, rule: Any, roles: dict[str, Any], *, compared: bool) -> None:
+def atoms_of(
+    ask: Any,
+    frame: Any,
+    model: Any,
+    rule: Any,
+    roles: dict[str, Any],
+    *,
+    compared: bool,
+) -> None:
     """The same people as atoms: at once, in parts and from a file."""
     atoms = ask("atoms", lambda: Atoms.from_frame(frame, **roles))
     if atoms is None:
         return
     ask("atoms as frame", atoms.to_frame)
     ask("atoms' facts", lambda: facts(atoms))
-    ask("fit to atoms", lambda: [model.fit_atoms(atoms).correction_.to_json(), model.n_sweeps_])
+    ask(
+        "fit to atoms",
+        lambda: [model.fit_atoms(atoms).correction_.to_json(), model.n_sweeps_],
+    )
     ask("certificate of atoms", lambda: repr(model.certificate_))
     ask("correction of atoms", lambda: model.correction_.apply_to_atoms(atoms))
     if compared:
@@ -215,7 +313,13 @@ def atoms_of(ask: Any, frame: Any, model: Any, rule: Any, roles: dict[str, Any],
 
 def facts(atoms: Any) -> list[Any]:
     """Properties of atoms, and two hashes of their content."""
-    own = [repr(atoms), len(atoms), atoms.n_people, atoms.resolution, atoms.weighted_rows]
+    own = [
+        repr(atoms),
+        len(atoms),
+        atoms.n_people,
+        atoms.resolution,
+        atoms.weighted_rows,
+    ]
     kind = [atoms.frequencies, atoms.soft, atoms.soft_labels]
     return [*own, *kind, atoms.fingerprint(), atoms.people_fingerprint()]
 
@@ -223,17 +327,27 @@ def facts(atoms: Any) -> list[Any]:
 def halves(frame: Any, roles: dict[str, Any]) -> Any:
     kind = {"weight_kind": "survey"} if roles["weight"] == "survey" else {}
     half = len(frame) // 2
-    return sum(Atoms.from_frame(part, **roles, **kind) for part in (frame[:half], frame[half:]))
+    return sum(
+        Atoms.from_frame(part, **roles, **kind) for part in (frame[:half], frame[half:])
+    )
 
 
 WORDS = Groups(
     columns=["gender"],
     cuts={"age": [40, 65], "lactate": [1.5]},
-    where={"elderly Medicare": "age >= 75 and insurance = Medicare", "in care": "icu or not ward = 1"},
+    where={
+        "elderly Medicare": "age >= 75 and insurance = Medicare",
+        "in care": "icu or not ward = 1",
+    },
     depth={"age": 1},
 )
-LISTED = Groups(columns=["race", "gender", "icu"], intersections=[["race"], ["race", "gender"], ["icu"]])
-EXCLUDED = Groups(columns=["race", "ward"], missing="exclude", where={"no race": "race is missing"})
+LISTED = Groups(
+    columns=["race", "gender", "icu"],
+    intersections=[["race"], ["race", "gender"], ["icu"]],
+)
+EXCLUDED = Groups(
+    columns=["race", "ward"], missing="exclude", where={"no race": "race is missing"}
+)
 READ = ("gender", "age", "lactate", "insurance", "icu", "ward")
 PAPER, MC_PAPER = PMCBoost.paper, MCBoost.paper
 STUDIES: dict[str, dict[str, Any]] = {
@@ -245,7 +359,11 @@ STUDIES: dict[str, dict[str, Any]] = {
     "200 people, paper": {"n": 200, "method": PAPER},
     "40 people": {"n": 40, "method": PAPER},
     "5,000 people": {"n": 5000, "columns": ("race", "gender", "insurance")},
-    "5,000 people, paper": {"n": 5000, "columns": ("race", "gender", "insurance"), "method": PAPER},
+    "5,000 people, paper": {
+        "n": 5000,
+        "columns": ("race", "gender", "insurance"),
+        "method": PAPER,
+    },
     "50,000 people": {"n": 50_000},
     "50,000 people, paper": {"n": 50_000, "method": PAPER, "kind": "tied"},
     "everybody": {"columns": ()},
@@ -265,25 +383,58 @@ STUDIES: dict[str, dict[str, Any]] = {
     "geometric, paper": {"binning": "geometric", "method": PAPER, "n_bins": 5},
     "quantile": {"binning": "quantile"},
     "quantile, tied": {"binning": "quantile", "kind": "few", "method": PAPER},
-    "quantile, MCBoost": {"binning": "quantile", "n_bins": 4, "method": MC_PAPER, "weight": "count"},
+    "quantile, MCBoost": {
+        "binning": "quantile",
+        "n_bins": 4,
+        "method": MC_PAPER,
+        "weight": "count",
+    },
     "edges": {"binning": [0, 0.05, 0.2, 0.5, 1]},
     "edges, paper": {"binning": [0, 0.3, 1], "method": PAPER},
     "eta 0.3": {"eta": 0.3, "method": PAPER},
     "eta 1.7": {"eta": 1.7, "method": PAPER, "max_updates": 60},
     "eta 0.5, guarded": {"eta": 0.5, "start": "identity", "guard": 1.0},
     "marginal": {"intersections": "marginal", "columns": ("race", "gender", "icu")},
-    "pairs": {"intersections": 2, "columns": ("race", "gender", "icu", "acuity"), "method": PAPER},
+    "pairs": {
+        "intersections": 2,
+        "columns": ("race", "gender", "icu", "acuity"),
+        "method": PAPER,
+    },
     "listed": {"intersections": [["race"], ["race", "gender"]]},
-    "listed in words": {"groups": LISTED, "columns": ("race", "gender", "icu"), "method": PAPER},
+    "listed in words": {
+        "groups": LISTED,
+        "columns": ("race", "gender", "icu"),
+        "method": PAPER,
+    },
     "12 updates": {"max_updates": 12, "method": PAPER, "alpha": 0.02},
     "no updates": {"max_updates": 0, "method": PAPER},
     "random order": {"order": "random", "random_state": 3, "method": PAPER},
-    "random order, default": {"order": "random", "random_state": 5, "start": "identity", "guard": 0.5},
+    "random order, default": {
+        "order": "random",
+        "random_state": 5,
+        "start": "identity",
+        "guard": 0.5,
+    },
     "worst first": {"order": "worst", "method": PAPER},
     "worst first, MCBoost": {"order": "worst", "method": MC_PAPER, "alpha": 0.02},
-    "bootstrap": {"sample": "bootstrap", "random_state": 1, "method": PAPER, "max_updates": 400},
-    "bootstrap, random": {"sample": "bootstrap", "order": "random", "random_state": 2, "max_updates": 300},
-    "bootstrap, weighted": {"sample": "bootstrap", "random_state": 2, "weight": "count", "max_updates": 300},
+    "bootstrap": {
+        "sample": "bootstrap",
+        "random_state": 1,
+        "method": PAPER,
+        "max_updates": 400,
+    },
+    "bootstrap, random": {
+        "sample": "bootstrap",
+        "order": "random",
+        "random_state": 2,
+        "max_updates": 300,
+    },
+    "bootstrap, weighted": {
+        "sample": "bootstrap",
+        "random_state": 2,
+        "weight": "count",
+        "max_updates": 300,
+    },
     "missing excluded": {"missing": "exclude", "columns": ("race", "ward")},
     "missing refused": {"missing": "error"},
     "missing nowhere": {"missing": "error", "columns": ("gender", "icu")},
@@ -301,7 +452,10 @@ STUDIES: dict[str, dict[str, Any]] = {
     "counts, paper": {"weight": "count", "method": PAPER},
     "survey": {"weight": "survey"},
     "survey, paper": {"weight": "survey", "method": PAPER, "columns": ("race", "icu")},
-    "counts taken for survey weights": {"weight": "count", "audited": {"weight_kind": "survey"}},
+    "counts taken for survey weights": {
+        "weight": "count",
+        "audited": {"weight_kind": "survey"},
+    },
     "soft": {"outcome": "soft"},
     "soft, paper": {"outcome": "soft", "method": PAPER},
     "soft, weighted": {"outcome": "soft", "weight": "survey", "method": MC_PAPER},
@@ -323,7 +477,9 @@ STUDIES: dict[str, dict[str, Any]] = {
     "clusters, weighted": {"clustered": True, "weight": "survey", "method": PAPER},
     "coarse": {"resolution": 2**-6},
     "coarse, paper": {"resolution": 2**-10, "method": PAPER, "weight": "count"},
-    "few people judged": {"audited": {"min_people": 5, "random_state": 7, "min_share": 0.001}},
+    "few people judged": {
+        "audited": {"min_people": 5, "random_state": 7, "min_share": 0.001}
+    },
 }
 
 

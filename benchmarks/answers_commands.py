@@ -43,12 +43,19 @@ column = "better"
 
 
 def propcal(ask: Any, command: str, part: str | None = None) -> None:
-    """Run a command, and store its exit code, its output and every new or changed file."""
+    """Run a command, and store its exit code, its output and every new or changed
+    file.
+    """
     before = {path: path.read_bytes() for path in _files()}
     arguments = [sys.executable, "-m", "propcal", *shlex.split(command)]
-    found = subprocess.run(arguments, capture_output=True, text=True, timeout=300, check=False)
+    found = subprocess.run(
+        arguments, capture_output=True, text=True, timeout=300, check=False
+    )
     printed = re.sub(r"^\d+ s$", "N s", found.stdout, flags=re.MULTILINE)  # of the demo
-    ask.keep(part or command or "nothing", f"exit {found.returncode}\n{printed}\n--- stderr\n{found.stderr}")
+    ask.keep(
+        part or command or "nothing",
+        f"exit {found.returncode}\n{printed}\n--- stderr\n{found.stderr}",
+    )
     for path in _files():
         if before.get(path) != path.read_bytes():
             ask(f"{part or command} > {path}", lambda: _content(path))
@@ -78,7 +85,9 @@ def prepare() -> None:
     new = newcomers(22, "beta")
     new.to_csv("new.csv", index=False)
     new.to_csv("new.csv.gz", index=False)
-    new.assign(insurance=new.insurance.astype(str)).to_parquet("new.parquet", index=False)
+    new.assign(insurance=new.insurance.astype(str)).to_parquet(
+        "new.parquet", index=False
+    )
     Path("propcal.toml").write_text(CONFIG)
     Path("wrong.toml").write_text("alhpa = 0.1")
     Path("broken.toml").write_text("alpha = [")
@@ -110,7 +119,10 @@ FIT = (
     "apply mc.json jan.parquet feb.parquet --score score -o scored/",
     "apply config.json new.csv --config propcal.toml -o better.csv",
     "apply model.json new.csv --score score --unseen error -o refused.csv",
-    *(f"export model.json --dialect {d} --score score -o {d}.sql" for d in ("duckdb", "postgres", "tsql")),
+    *(
+        f"export model.json --dialect {d} --score score -o {d}.sql"
+        for d in ("duckdb", "postgres", "tsql")
+    ),
     "export words.json --dialect sqlite --score risk --table a.b --form case --type gender=text --column c",
     "export paper.json --dialect spark --score r --rename race=RACE --lookup-table l --unseen error",
 )
@@ -194,14 +206,21 @@ def helps(ask: Any) -> None:
 
 def paper(ask: Any) -> None:
     propcal(ask, "paper simulation --data-sets 40 --people 200 -o figures")
-    propcal(ask, "paper simulation --groups 11 --alpha 0.05 --data-sets 20 --people 100 --seed 3 -o others")
+    propcal(
+        ask,
+        "paper simulation --groups 11 --alpha 0.05 --data-sets 20 --people 100 --seed 3 -o others",
+    )
     propcal(ask, "paper theory -o figures")
     propcal(ask, "paper theory --alpha 0.1 --rho 0.05 -o figures")
 
 
 def admissions(ask: Any) -> None:
-    """The experiment on a few visits, with all times set to 1 before tables are made."""
-    propcal(ask, "paper admissions --rows 400 --trials 2 --models LR --jobs 1 -o a.sqlite")
+    """The experiment on a few visits, with all times set to 1 before tables are
+    made.
+    """
+    propcal(
+        ask, "paper admissions --rows 400 --trials 2 --models LR --jobs 1 -o a.sqlite"
+    )
     with sqlite3.connect("a.sqlite") as store:
         store.execute("UPDATE trials SET fit_seconds = 1, evaluation_seconds = 1")
         for table, order in (
@@ -212,7 +231,11 @@ def admissions(ask: Any) -> None:
             rows = store.execute(f"SELECT * FROM {table} ORDER BY {order}").fetchall()
             ask(f"the table {table}", lambda: rows)
     store.close()
-    propcal(ask, "paper admissions --rows 400 --trials 2 --models LR --jobs 1 -o a.sqlite", "once more")
+    propcal(
+        ask,
+        "paper admissions --rows 400 --trials 2 --models LR --jobs 1 -o a.sqlite",
+        "once more",
+    )
     propcal(ask, "paper tables a.sqlite -o tables")
     propcal(ask, "paper figures a.sqlite -o figures")
     propcal(ask, "paper reproduction a.sqlite -o page.md")
@@ -223,21 +246,33 @@ def mimic(ask: Any) -> None:
     Path("ed").mkdir()
     Path("hosp").mkdir()
     stays, triage, admitted, patients = [], [], [], []
-    races = ("WHITE", "BLACK/AFRICAN AMERICAN", "ASIAN - CHINESE", "PORTUGUESE", "", "UNABLE TO OBTAIN")
+    races = (
+        "WHITE",
+        "BLACK/AFRICAN AMERICAN",
+        "ASIAN - CHINESE",
+        "PORTUGUESE",
+        "",
+        "UNABLE TO OBTAIN",
+    )
     kinds = ("EW EMER.", "OBSERVATION ADMIT", "URGENT")
     for i in range(120):
         subject, hadm, race = 1 + i % 40, f"{1000 + i}" if i % 3 else "", races[i % 6]
         time = f"{2150 + i // 40}-0{1 + i % 9}-{10 + i % 17} 0{i % 10}:00:00"
-        stays.append(f"{subject},{hadm},{5000 - i},{time},{time},{'FM'[subject % 2]},{race}")
-        vitals = (
-            f"{90 + i / 6:.1f},{80 + i},{10 + i % 9},{99 - i % 60},{100 + i},{60 + i % 30},{i % 25},{i % 7}"
+        stays.append(
+            f"{subject},{hadm},{5000 - i},{time},{time},{'FM'[subject % 2]},{race}"
         )
-        triage.append(f"{subject},{5000 - i},{vitals},{'Chest pain' if i % 4 else 'N/V; fever!'}")
+        vitals = f"{90 + i / 6:.1f},{80 + i},{10 + i % 9},{99 - i % 60},{100 + i},{60 + i % 30},{i % 25},{i % 7}"
+        triage.append(
+            f"{subject},{5000 - i},{vitals},{'Chest pain' if i % 4 else 'N/V; fever!'}"
+        )
         if hadm:
             told = f"{('Medicare', 'Other', '')[i % 3]},ENGLISH,{('SINGLE', '')[i % 2]},{race}"
             admitted.append(f"{subject},{hadm},{time},{kinds[i % 3]},{told}")
     patients = [f"{s},{'FM'[s % 2]},{20 + s},{2150 + s % 3}," for s in range(1, 40)]
-    ids, vitals = "subject_id,hadm_id", "temperature,heartrate,resprate,o2sat,sbp,dbp,pain,acuity"
+    ids, vitals = (
+        "subject_id,hadm_id",
+        "temperature,heartrate,resprate,o2sat,sbp,dbp,pain,acuity",
+    )
     tables = {
         "ed/edstays": [f"{ids},stay_id,intime,outtime,gender,race", *stays],
         "ed/triage": [f"subject_id,stay_id,{vitals},chiefcomplaint", *triage],

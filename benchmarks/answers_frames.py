@@ -1,4 +1,6 @@
-"""Cases of answers.py on inputs and outputs: frames of every kind, files, classifiers, plots."""
+"""Cases of answers.py on inputs and outputs: frames of every kind, files, classifiers,
+plots.
+"""
 
 from __future__ import annotations
 
@@ -33,9 +35,20 @@ def frames(ask: Any) -> None:
     import polars as pl
     import pyarrow as pa
 
-    frame, new = people(2000, 77).drop(columns="insurance"), newcomers(78, "beta").drop(columns="insurance")
-    groups = Groups(columns=["race", "icu", "acuity"], cuts={"age": [40]}, where={"sick": "lactate > 3"})
-    c = PMCBoost(groups=groups).fit(frame.score, frame.y, sensitive_features=frame).correction_
+    frame, new = (
+        people(2000, 77).drop(columns="insurance"),
+        newcomers(78, "beta").drop(columns="insurance"),
+    )
+    groups = Groups(
+        columns=["race", "icu", "acuity"],
+        cuts={"age": [40]},
+        where={"sick": "lactate > 3"},
+    )
+    c = (
+        PMCBoost(groups=groups)
+        .fit(frame.score, frame.y, sensitive_features=frame)
+        .correction_
+    )
     connection = duckdb.connect()
     kinds: dict[str, Callable[[Any], Any]] = {
         "pandas": lambda f: f,
@@ -43,9 +56,13 @@ def frames(ask: Any) -> None:
         "polars": pl.from_pandas,
         "lazy polars": lambda f: pl.from_pandas(f).lazy(),
         "pyarrow": lambda f: pa.Table.from_pandas(f, preserve_index=False),
-        "DuckDB": lambda f: connection.from_arrow(pa.Table.from_pandas(f, preserve_index=False)),
+        "DuckDB": lambda f: connection.from_arrow(
+            pa.Table.from_pandas(f, preserve_index=False)
+        ),
         "Dask": lambda f: dd.from_pandas(f, npartitions=3),
-        "batches": lambda f: pa.Table.from_pandas(f, preserve_index=False).to_reader(100),
+        "batches": lambda f: pa.Table.from_pandas(f, preserve_index=False).to_reader(
+            100
+        ),
     }
     read: dict[str, Callable[[Any], Any]] = {
         "lazy polars": lambda f: f.collect(),
@@ -57,14 +74,32 @@ def frames(ask: Any) -> None:
     same = lambda f: f  # noqa: E731
     with dask.config.set(scheduler="synchronous"):
         for kind, make in kinds.items():
-            ask(f"{kind}, scored", lambda: read.get(kind, same)(c.apply("score", make(new))))
-            ask(f"{kind}, atoms", lambda: Atoms.from_frame(make(frame), **roles).to_frame())
-            ask(f"{kind}, weighted", lambda: facts(Atoms.from_frame(make(frame), **roles, weight="count")))
+            ask(
+                f"{kind}, scored",
+                lambda: read.get(kind, same)(c.apply("score", make(new))),
+            )
+            ask(
+                f"{kind}, atoms",
+                lambda: Atoms.from_frame(make(frame), **roles).to_frame(),
+            )
+            ask(
+                f"{kind}, weighted",
+                lambda: facts(Atoms.from_frame(make(frame), **roles, weight="count")),
+            )
             coarse = {**roles, "outcome": "soft", "resolution": 2**-8}
-            ask(f"{kind}, coarse and soft", lambda: facts(Atoms.from_frame(make(frame), **coarse)))
+            ask(
+                f"{kind}, coarse and soft",
+                lambda: facts(Atoms.from_frame(make(frame), **coarse)),
+            )
             ask(f"{kind}, no such column", lambda: c.apply("skore", make(new)))
-            ask(f"{kind}, no such group", lambda: Atoms.from_frame(make(frame), **{**roles, "groups": "rce"}))
-            ask(f"{kind}, taken name", lambda: c.apply("score", make(new), column="race"))
+            ask(
+                f"{kind}, no such group",
+                lambda: Atoms.from_frame(make(frame), **{**roles, "groups": "rce"}),
+            )
+            ask(
+                f"{kind}, taken name",
+                lambda: c.apply("score", make(new), column="race"),
+            )
 
 
 def files(ask: Any) -> None:
@@ -76,12 +111,25 @@ def files(ask: Any) -> None:
     frame.to_csv("whole.csv.gz", index=False)
     for i in (0, 1):
         frame[i::2].to_parquet(f"part-{i}.parquet")
-    words = Groups(columns=["race", "ward"], cuts={"age": [40, 65]}, where={"old": "age > 80 or icu"})
-    sources: dict[str, Any] = {"CSV": ["a.csv", "b.csv"], "gzip": "whole.csv.gz", "Parquet": "part-*.parquet"}
+    words = Groups(
+        columns=["race", "ward"],
+        cuts={"age": [40, 65]},
+        where={"old": "age > 80 or icu"},
+    )
+    sources: dict[str, Any] = {
+        "CSV": ["a.csv", "b.csv"],
+        "gzip": "whole.csv.gz",
+        "Parquet": "part-*.parquet",
+    }
     ways: dict[str, dict[str, Any]] = {
         "plain": {"groups": ["race", "gender", "acuity"]},
         "words": {"groups": words, "weight": "count"},
-        "survey": {"groups": "icu", "weight": "survey", "threads": 1, "resolution": 2**-12},
+        "survey": {
+            "groups": "icu",
+            "weight": "survey",
+            "threads": 1,
+            "resolution": 2**-12,
+        },
         "soft": {"outcome": "soft", "groups": ["insurance"], "resolution": 2**-8},
         "clusters": {"groups": ["race"], "cluster": "person"},
         "no groups": {"memory_limit": "1GB"},
@@ -94,9 +142,15 @@ def files(ask: Any) -> None:
             if atoms is not None:
                 ask(f"{kind}, {way}, as frame", atoms.to_frame)
     roles = {"score": "score", "outcome": "y", "groups": "race"}
-    ask("a text for missing", lambda: Atoms.from_files("na.csv", na=["NA"], **roles).to_frame())
+    ask(
+        "a text for missing",
+        lambda: Atoms.from_files("na.csv", na=["NA"], **roles).to_frame(),
+    )
     ask("no file", lambda: Atoms.from_files("no-*.csv", **roles))
-    ask("two kinds", lambda: facts(Atoms.from_files(["a.csv", "part-1.parquet"], **roles)))
+    ask(
+        "two kinds",
+        lambda: facts(Atoms.from_files(["a.csv", "part-1.parquet"], **roles)),
+    )
 
 
 def classifiers(ask: Any) -> None:
@@ -106,26 +160,49 @@ def classifiers(ask: Any) -> None:
     from sklearn.model_selection import GridSearchCV
 
     frame, names = people(1500, 55), ["gender_f", "icu"]
-    X = frame[["age", "acuity", "icu"]].assign(gender_f=frame.gender == "F", risk=frame.score).astype(float)
+    X = (
+        frame[["age", "acuity", "icu"]]
+        .assign(gender_f=frame.gender == "F", risk=frame.score)
+        .astype(float)
+    )
     base, passed = LogisticRegression(max_iter=500), frame[["race", "gender"]]
     words = PMCBoost.paper(groups=Groups(columns=names, cuts={"age": [50]}))
     models: dict[str, tuple[Any, dict[str, Any]]] = {
         "columns": (MulticalibratedClassifier(base, sensitive_features=names), {}),
-        "passed": (MulticalibratedClassifier(base, PAPER(), cv=3), {"sensitive_features": passed}),
+        "passed": (
+            MulticalibratedClassifier(base, PAPER(), cv=3),
+            {"sensitive_features": passed},
+        ),
         "words": (MulticalibratedClassifier(base, words), {}),
-        "ridge": (MulticalibratedClassifier(RidgeClassifier(), MC_PAPER(), sensitive_features="icu"), {}),
-        "frozen": (MulticalibratedClassifier(FrozenEstimator(base.fit(X, frame.y)), PAPER()), {}),
+        "ridge": (
+            MulticalibratedClassifier(
+                RidgeClassifier(), MC_PAPER(), sensitive_features="icu"
+            ),
+            {},
+        ),
+        "frozen": (
+            MulticalibratedClassifier(FrozenEstimator(base.fit(X, frame.y)), PAPER()),
+            {},
+        ),
         "weighted": (
             MulticalibratedClassifier(base, sensitive_features=names),
             {"sample_weight": frame["count"]},
         ),
-        "twice": (MulticalibratedClassifier(base, sensitive_features=names), {"sensitive_features": passed}),
+        "twice": (
+            MulticalibratedClassifier(base, sensitive_features=names),
+            {"sensitive_features": passed},
+        ),
         "no probabilities": (MulticalibratedClassifier(object()), {}),
     }
     for name, (model, given) in models.items():
         ask(f"{name}: fit", lambda: type(model.fit(X, frame.y, **given)).__name__)
-        ask(f"{name}: correction", lambda: [model.correction_.to_json(), repr(model.certificate_)])
-        own = {key: value for key, value in given.items() if key == "sensitive_features"}
+        ask(
+            f"{name}: correction",
+            lambda: [model.correction_.to_json(), repr(model.certificate_)],
+        )
+        own = {
+            key: value for key, value in given.items() if key == "sensitive_features"
+        }
         ask(f"{name}: probabilities", lambda: model.predict_proba(X, **own))
         ask(f"{name}: classes", lambda: model.predict(X, **own))
         ask(f"{name}: raw scores", lambda: model.raw_score(X))
@@ -134,7 +211,9 @@ def classifiers(ask: Any) -> None:
         scorer = loss_scorer(loss, sensitive_features=names, min_people=20)
         ask(f"scorer {loss.__name__}", lambda: scorer(models["columns"][0], X, frame.y))
     scorer = loss_scorer(pmc_loss, sensitive_features=names)
-    search = GridSearchCV(models["columns"][0], {"calibrator": [PAPER(), MCBoost()]}, scoring=scorer, cv=2)
+    search = GridSearchCV(
+        models["columns"][0], {"calibrator": [PAPER(), MCBoost()]}, scoring=scorer, cv=2
+    )
     ask("search", lambda: search.fit(X, frame.y).cv_results_["mean_test_score"])
 
 
@@ -143,14 +222,30 @@ def pictures(ask: Any) -> None:
     frame = people(2000, 33)
     whose = {"sensitive_features": frame[["race", "gender"]], "n_draws": 100}
     a = audit(frame.y, frame.score, **whose)
-    model = PMCBoost().fit(frame.score, frame.y, sensitive_features=whose["sensitive_features"])
-    for kind in ("forest", "calibration", "heatmap", "dc", "decision", "distribution", "pie"):
+    model = PMCBoost().fit(
+        frame.score, frame.y, sensitive_features=whose["sensitive_features"]
+    )
+    for kind in (
+        "forest",
+        "calibration",
+        "heatmap",
+        "dc",
+        "decision",
+        "distribution",
+        "pie",
+    ):
         ask(f"audit, {kind}", lambda: shown(a.plot(kind)))
-    ask("audit, one group", lambda: shown(a.plot("calibration", ["race=Asian"], width=3.5)))
+    ask(
+        "audit, one group",
+        lambda: shown(a.plot("calibration", ["race=Asian"], width=3.5)),
+    )
     both = compare({"base": frame.score, "PMCBoost": model}, frame.y, **whose)
     ask("comparison", lambda: shown(both.plot()))
     ask("correction", lambda: shown(model.correction_.plot()))
-    ask("explanation", lambda: shown(model.correction_.explain(frame.score[:3], frame[:3]).plot(1)))
+    ask(
+        "explanation",
+        lambda: shown(model.correction_.explain(frame.score[:3], frame[:3]).plot(1)),
+    )
     for name in displays.__all__:
         display = getattr(displays, name)
         result = both if name == "BeforeAfterDisplay" else a
@@ -178,9 +273,16 @@ def cohorts(ask: Any) -> None:
     visits = make_ed_visits(20_000, seed=3)
     score = visits.groupby("acuity", dropna=False).admitted.transform("mean")
     groups = visits[["race", "gender", "insurance"]]
-    model = ask("fit", lambda: PMCBoost().fit(score, visits.admitted, sensitive_features=groups))
+    model = ask(
+        "fit", lambda: PMCBoost().fit(score, visits.admitted, sensitive_features=groups)
+    )
     ask("correction", lambda: [model.correction_.to_json(), repr(model.certificate_)])
-    ask("audit", lambda: audit(visits.admitted, score, sensitive_features=groups, correction=model))
+    ask(
+        "audit",
+        lambda: audit(
+            visits.admitted, score, sensitive_features=groups, correction=model
+        ),
+    )
 
 
 def spark(ask: Any) -> None:
@@ -192,9 +294,15 @@ def spark(ask: Any) -> None:
     session = build.config("spark.sql.shuffle.partitions", "1").getOrCreate()
     columns = ["race", "gender", "icu", "acuity", "age", "score", "y", "count"]
     frame = people(2000, 77)[columns]
-    there = session.createDataFrame(frame.astype(object).where(frame.notna(), None).to_dict("records"))
+    there = session.createDataFrame(
+        frame.astype(object).where(frame.notna(), None).to_dict("records")
+    )
     groups = Groups(columns=["race", "icu", "acuity"], cuts={"age": [40]})
-    c = PMCBoost(groups=groups).fit(frame.score, frame.y, sensitive_features=frame).correction_
+    c = (
+        PMCBoost(groups=groups)
+        .fit(frame.score, frame.y, sensitive_features=frame)
+        .correction_
+    )
     ask("scored", lambda: c.apply("score", there).select("corrected").toPandas())
     roles = {"score": "score", "outcome": "y", "groups": groups, "weight": "count"}
     ask("atoms", lambda: Atoms.from_frame(there, **roles).to_frame())

@@ -1,4 +1,6 @@
-"""Cases of answers.py on searches, monitors and sites: in Python, and on the command line."""
+"""Cases of answers.py on searches, monitors and sites: in Python, and on the command
+line.
+"""
 
 from __future__ import annotations
 
@@ -19,15 +21,25 @@ FEATURES = ["age", "acuity", "gender", "icu", "insurance", "lactate", "y"]
 
 
 def dated(n: int, seed: int, months: int, *, change: int | None = None) -> pd.DataFrame:
-    """People of several months and four hospitals; from a month on, women have the outcome more often."""
+    """People of several months and four hospitals; from a month on, women have the
+    outcome more often.
+    """
     rng = np.random.default_rng(seed)
     frame = people(n, seed, right=True)
     month = rng.integers(0, months, n)
-    day = pd.Timestamp("2025-01-01") + pd.to_timedelta(30 * month + rng.integers(0, 28, n), "D")
-    hospital = rng.choice(["North", "South", "East", "West", "Tiny"], n, p=[0.3, 0.3, 0.2, 0.19, 0.01])
+    day = pd.Timestamp("2025-01-01") + pd.to_timedelta(
+        30 * month + rng.integers(0, 28, n), "D"
+    )
+    hospital = rng.choice(
+        ["North", "South", "East", "West", "Tiny"], n, p=[0.3, 0.3, 0.2, 0.19, 0.01]
+    )
     frame = frame.assign(day=day.strftime("%Y-%m-%d"), hospital=hospital)
     more = (frame.gender == "F") & (month >= (months if change is None else change))
-    risk = np.where(more, 1.9, 1.0) * np.where(frame.hospital == "West", 1.5, 1.0) * frame.score
+    risk = (
+        np.where(more, 1.9, 1.0)
+        * np.where(frame.hospital == "West", 1.5, 1.0)
+        * frame.score
+    )
     return frame.assign(y=(rng.random(n) < np.clip(risk, 0, 1)).astype(int))
 
 
@@ -37,22 +49,32 @@ def searches(ask: Any) -> None:
         "wrong, protected": (people(6000, 42), {"protect": ["race"]}),
         "right": (people(3000, 43, right=True), {}),
         "few": (people(60, 44), {}),
-        "rare": (people(5000, 45, "rare"), {"depth": 1, "unit": "patients", "score_name": "EWS"}),
+        "rare": (
+            people(5000, 45, "rare"),
+            {"depth": 1, "unit": "patients", "score_name": "EWS"},
+        ),
     }
     for name, (frame, options) in cases.items():
         data = frame.drop(columns=["soft", "survey", "count", "person"])
         found = ask(
             f"{name}: text",
             lambda: (
-                discover(frame.y, frame.score, features=data[FEATURES], data=None, **options)
+                discover(
+                    frame.y, frame.score, features=data[FEATURES], data=None, **options
+                )
                 if "protect" not in options
-                else discover("y", "score", features=FEATURES[:-1], data=data, **options)
+                else discover(
+                    "y", "score", features=FEATURES[:-1], data=data, **options
+                )
             ),
         )
         if found is not None:
             ask(f"{name}: JSON", lambda: [found.to_json(), found.to_json(suppress=11)])
             ask(f"{name}: page", lambda: [found.to_html(), found.to_html(suppress=0)])
-            ask(f"{name}: card", lambda: [found._repr_html_(), found.text, found.sentences])
+            ask(
+                f"{name}: card",
+                lambda: [found._repr_html_(), found.text, found.sentences],
+            )
             ask(f"{name}: frame", found.to_frame)
             ask(f"{name}: picture", lambda: shown(found.plot()))
 
@@ -61,20 +83,38 @@ def monitors(ask: Any) -> None:
     cases: dict[str, tuple[pd.DataFrame, dict[str, Any]]] = {
         "right": (dated(4000, 51, 6), {}),
         "changed": (dated(9000, 52, 9, change=4), {}),
-        "against a baseline": (dated(9000, 53, 9, change=4), {"baseline": "2025-01..2025-03"}),
+        "against a baseline": (
+            dated(9000, 53, 9, change=4),
+            {"baseline": "2025-01..2025-03"},
+        ),
         "few": (dated(150, 54, 3), {"unit": "patients", "score_name": "EWS"}),
     }
     for name, (frame, options) in cases.items():
-        watched = Monitor(score="score", outcome="y", time="day", groups=["gender", "race"], **options)
+        watched = Monitor(
+            score="score", outcome="y", time="day", groups=["gender", "race"], **options
+        )
         ask(f"{name}: added", lambda: repr(watched.add(frame)))
         for recalibrate in (False, True):
             told = f"{name}{', recalibrated' if recalibrate else ''}"
             course = ask(told, lambda: watched.course(recalibrate=recalibrate))
             if course is not None:
-                ask(f"{told}: JSON", lambda: [course.to_json(), course.to_json(suppress=11)])
+                ask(
+                    f"{told}: JSON",
+                    lambda: [course.to_json(), course.to_json(suppress=11)],
+                )
                 ask(f"{told}: page", course.to_html)
-                ask(f"{told}: card", lambda: [course._repr_html_(), course.sentences, course.to_metrics()])
-                ask(f"{told}: frames", lambda: [course.groups, course.periods, course.evidence])
+                ask(
+                    f"{told}: card",
+                    lambda: [
+                        course._repr_html_(),
+                        course.sentences,
+                        course.to_metrics(),
+                    ],
+                )
+                ask(
+                    f"{told}: frames",
+                    lambda: [course.groups, course.periods, course.evidence],
+                )
                 for kind in ("evidence", "ratios", "pie"):
                     ask(f"{told}: picture of {kind}", lambda: shown(course.plot(kind)))
 
@@ -86,7 +126,9 @@ def commands(ask: Any) -> None:
         rows.to_csv(f"{month}.csv", index=False)
     for name, rows in frame.groupby("hospital"):
         rows.to_csv(f"{name}.csv", index=False)
-    begin = f"{ROLES} --time day --groups gender,race --state a.monitor --as-of 2026-01-01"
+    begin = (
+        f"{ROLES} --time day --groups gender,race --state a.monitor --as-of 2026-01-01"
+    )
     both = f"{ROLES} --site hospital --groups gender"
     features = "--features age,acuity,gender,icu,insurance"
     for line in (

@@ -1,4 +1,5 @@
-"""Times an audit, and the losses by themselves relative to encoding, binning and three bincounts.
+"""Times an audit, and the losses by themselves relative to encoding, binning and three
+bincounts.
 
 python benchmarks/audit.py
 
@@ -15,17 +16,23 @@ from engine import SHAPES, best, encode, people
 
 from propcal import PMCBoost, audit, compare
 from propcal.core.categories import dc_of, mc_of, pmc_of
-from propcal.data.rows import checked_rows
 from propcal.metrics import CategoryRule
+from propcal.reading.rows import checked_rows
 
 SIZES = [10_000, 173_561, 1_000_000]
 EDGES = np.linspace(0, 1, 11)[1:-1]
 
 
 def baseline(score, y, frame) -> tuple:
-    """The minimum that losses need: groups, bins, and the people, outcomes and scores of each."""
+    """The minimum that losses need: groups, bins, and the people, outcomes and scores
+    of each.
+    """
     key = encode(frame) * 10 + np.searchsorted(EDGES, score, side="right")
-    return np.bincount(key), np.bincount(key, weights=y), np.bincount(key, weights=score)
+    return (
+        np.bincount(key),
+        np.bincount(key, weights=y),
+        np.bincount(key, weights=score),
+    )
 
 
 def losses(score, y, frame) -> tuple[float, float, float]:
@@ -44,7 +51,9 @@ def measure(n: int) -> dict:
         "rows": n,
         "losses_s": min(three),
         "losses_ratio": min(three) / min(bare),
-        "audit_s": best(lambda: audit(y, score, sensitive_features=frame), 5, budget=15),
+        "audit_s": best(
+            lambda: audit(y, score, sensitive_features=frame), 5, budget=15
+        ),
         "groups": len(audit(y, score, sensitive_features=frame).groups) - 1,
     }
 
@@ -57,15 +66,23 @@ def others(n: int) -> dict:
     cal = PMCBoost.paper().fit(score, y, sensitive_features=frame)
     return {
         "rows": n,
-        "cluster_s": best(lambda: audit(y, score, sensitive_features=frame, cluster=ids), 3),
-        "survey_s": best(lambda: audit(y, score, sensitive_features=frame, sample_weight=weight), 3),
-        "compare_s": best(lambda: compare({"a": score, "b": cal}, y, sensitive_features=frame), 3),
+        "cluster_s": best(
+            lambda: audit(y, score, sensitive_features=frame, cluster=ids), 3
+        ),
+        "survey_s": best(
+            lambda: audit(y, score, sensitive_features=frame, sample_weight=weight), 3
+        ),
+        "compare_s": best(
+            lambda: compare({"a": score, "b": cal}, y, sensitive_features=frame), 3
+        ),
     }
 
 
 def main() -> None:
     result = {"sizes": [measure(n) for n in SIZES], "others": others(173_561)}
-    (Path(__file__).parent / "results" / "audit.json").write_text(json.dumps(result, indent=1) + "\n")
+    (Path(__file__).parent / "results" / "audit.json").write_text(
+        json.dumps(result, indent=1) + "\n"
+    )
     print(json.dumps(result, indent=1))
 
 

@@ -1,9 +1,10 @@
-"""Times audits of many groups and of many atoms, against the times they are meant to take.
+"""Times audits of many groups and of many atoms, against the times they are meant to
+take.
 
 python benchmarks/audit_groups.py [59] [839] [119] [--repeats 3]
 
-Prints the best of several runs, as elapsed time and as processor time of one core: on a busy machine, only
-the latter says much. Writes benchmarks/results/audit_groups.json.
+Prints the best of several runs, as elapsed time and as processor time of one core: on a
+busy machine, only the latter says much. Writes benchmarks/results/audit_groups.json.
 """
 
 from __future__ import annotations
@@ -28,14 +29,18 @@ CASES = {  # groups: people, levels of each attribute, seconds that the audit ma
 
 
 def people(n: int, levels: tuple[int, ...]) -> Atoms:
-    """Atoms of people with continuous scores and unequal groups; the score is perfect."""
+    """Atoms of people with continuous scores and unequal groups; the score is
+    perfect.
+    """
     rng = np.random.default_rng(0)
     columns = {}
     for i, k in enumerate(levels):
         share = np.linspace(2, 1, k)
         columns[f"a{i}"] = rng.choice(k, n, p=share / share.sum()).astype(str)
     score = rng.beta(1.5, 4, n)
-    frame = pd.DataFrame(columns).assign(score=score, y=(rng.random(n) < score).astype(int))
+    frame = pd.DataFrame(columns).assign(
+        score=score, y=(rng.random(n) < score).astype(int)
+    )
     return Atoms.from_frame(frame, score="score", outcome="y", groups=list(columns))
 
 
@@ -62,7 +67,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("cases", nargs="*", default=list(CASES), help="how many groups: 59, 839, 119")
+    parser.add_argument(
+        "cases", nargs="*", default=list(CASES), help="how many groups: 59, 839, 119"
+    )
     parser.add_argument("--repeats", type=int, default=3)
     arguments = parser.parse_args()
     rows = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}

@@ -22,19 +22,37 @@ from sklearn.preprocessing import StandardScaler
 from propcal import MulticalibratedClassifier, PMCBoost
 from propcal.datasets import make_ed_visits
 
-NUMBERS = ["age", "acuity", "heartrate", "resprate", "o2sat", "sbp", "n_previous_admissions"]
+NUMBERS = [
+    "age",
+    "acuity",
+    "heartrate",
+    "resprate",
+    "o2sat",
+    "sbp",
+    "n_previous_admissions",
+]
 
 
 def overhead(n: int) -> dict:
     visits = make_ed_visits(n, seed=0)
-    X, y, groups = visits[NUMBERS], visits.admitted.to_numpy(), visits[["race", "gender"]]
+    X, y, groups = (
+        visits[NUMBERS],
+        visits.admitted.to_numpy(),
+        visits[["race", "gender"]],
+    )
     base = make_pipeline(SimpleImputer(), StandardScaler(), LogisticRegression())
     score = np.empty(n)
 
     def needed():
-        """Five out-of-fold fits and predictions, one fit on everybody, and one correction."""
+        """Five out-of-fold fits and predictions, one fit on everybody, and one
+        correction.
+        """
         for train, test in StratifiedKFold(5).split(X, y):
-            score[test] = clone(base).fit(X.iloc[train], y[train]).predict_proba(X.iloc[test])[:, 1]
+            score[test] = (
+                clone(base)
+                .fit(X.iloc[train], y[train])
+                .predict_proba(X.iloc[test])[:, 1]
+            )
         clone(base).fit(X, y)
         PMCBoost().fit(score, y, sensitive_features=groups)
 
@@ -68,8 +86,13 @@ def explanations(n: int, n_explained: int) -> dict:
 
 
 def main() -> None:
-    result = {"overhead": [overhead(n) for n in (10_000, 100_000)], "explain": explanations(173_561, 10_000)}
-    (Path(__file__).parent / "results" / "classifier.json").write_text(json.dumps(result, indent=1) + "\n")
+    result = {
+        "overhead": [overhead(n) for n in (10_000, 100_000)],
+        "explain": explanations(173_561, 10_000),
+    }
+    (Path(__file__).parent / "results" / "classifier.json").write_text(
+        json.dumps(result, indent=1) + "\n"
+    )
     print(json.dumps(result, indent=1))
 
 

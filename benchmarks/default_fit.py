@@ -1,8 +1,7 @@
 """Times a default fit by the number of combinations of attributes, in processor time.
 
-python benchmarks/default_fit.py [--rows 173561]
-python benchmarks/default_fit.py --mcgrad    (both in one process, at 50,000 rows; needs the group `peers`)
-"""
+python benchmarks/default_fit.py [--rows 173561] python benchmarks/default_fit.py
+--mcgrad    (both in one process, at 50,000 rows; needs the group `peers`)"""
 
 from __future__ import annotations
 
@@ -24,30 +23,41 @@ AGAINST = ("gross", "mild", "overall off", "steps")
 
 
 def crossed(n: int, patterns: int) -> tuple[pd.DataFrame, list[str]]:
-    """People with three attributes that make so many patterns; the score is wrong by the first of them."""
+    """People with three attributes that make so many patterns; the score is wrong by
+    the first of them.
+    """
     rng = np.random.default_rng(0)
     levels = round(patterns ** (1 / 3))
     frame = pd.DataFrame({name: rng.integers(0, levels, n) for name in "uvw"})
     x, wrong = rng.normal(-1.2, 1.3, n), rng.normal(0, 0.2, levels)
-    frame["score"], frame["y"] = expit(x + wrong[frame["u"]]), (rng.random(n) < expit(x)).astype(int)
+    frame["score"], frame["y"] = (
+        expit(x + wrong[frame["u"]]),
+        (rng.random(n) < expit(x)).astype(int),
+    )
     return frame, list("uvw")
 
 
 def main(n: int) -> None:
     for patterns in (14, 2000, 8000):
         frame, groups = (
-            (shifted("gross", n, 0, 0), ["race", "sex"]) if patterns == 14 else crossed(n, patterns)
+            (shifted("gross", n, 0, 0), ["race", "sex"])
+            if patterns == 14
+            else crossed(n, patterns)
         )
         times = []
         for _ in range(REPEATS + 1):  # the first one compiles
             began = process_time()
-            PMCBoost().fit(frame["score"], frame["y"], sensitive_features=frame[groups].astype(str))
+            PMCBoost().fit(
+                frame["score"], frame["y"], sensitive_features=frame[groups].astype(str)
+            )
             times.append(process_time() - began)
         print(f"{patterns:,} patterns: {min(times[1:]):.2f} s")
 
 
 def against_mcgrad(n: int = 50_000) -> None:
-    """Processor time of both methods on the same people, in turns; the best run of each counts."""
+    """Processor time of both methods on the same people, in turns; the best run of each
+    counts.
+    """
     from quality import METHODS
 
     groups = ["race", "sex"]
@@ -55,12 +65,23 @@ def against_mcgrad(n: int = 50_000) -> None:
     for kind in AGAINST:
         past = shifted(kind, n, 1000, 0)
         times: dict[str, list[float]] = {"propcal": [], "MCGrad": []}
-        for name in ("propcal", "MCGrad", "propcal", "propcal", "MCGrad", "propcal", "propcal"):
+        for name in (
+            "propcal",
+            "MCGrad",
+            "propcal",
+            "propcal",
+            "MCGrad",
+            "propcal",
+            "propcal",
+        ):
             began = process_time()
             METHODS[name](past, groups)
             times[name].append(process_time() - began)
         ours, theirs = min(times["propcal"]), min(times["MCGrad"])
-        print(f"{kind}: MCGrad {theirs:.2f} s, propcal {ours:.3f} s, ratio {theirs / ours:.0f}", flush=True)
+        print(
+            f"{kind}: MCGrad {theirs:.2f} s, propcal {ours:.3f} s, ratio {theirs / ours:.0f}",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

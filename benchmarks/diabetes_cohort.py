@@ -1,11 +1,12 @@
-"""Makes a cohort for `propcal paper experiment` from the open data "Diabetes 130-US hospitals".
+"""Makes a cohort for `propcal paper experiment` from the open data "Diabetes 130-US
+hospitals".
 
 python benchmarks/diabetes_cohort.py diabetic_data.csv cohort.parquet
 
-The data are not part of this project: UCI Machine Learning Repository, data set 296 (doi 10.24432/C5230J,
-CC BY 4.0; Strack et al. 2014). Stays that ended in death or hospice are left out, as these patients cannot be
-readmitted. The two outcomes are readmission within 30 days and any readmission.
-"""
+The data are not part of this project: UCI Machine Learning Repository, data set 296
+(doi 10.24432/C5230J, CC BY 4.0; Strack et al. 2014). Stays that ended in death or
+hospice are left out, as these patients cannot be readmitted. The two outcomes are
+readmission within 30 days and any readmission."""
 
 from __future__ import annotations
 
@@ -61,11 +62,16 @@ def diagnosis(code: object) -> str:
 
 def cohort(path: str) -> pd.DataFrame:
     """One row for each stay: groups, features and both outcomes."""
-    # "None" is a value of two columns (not measured), so only the question mark is missing
+    # "None" is a value of two columns (not measured), so only the question mark is
+    # missing
     raw = pd.read_csv(path, na_values="?", keep_default_na=False, low_memory=False)
     raw = raw[~raw["discharge_disposition_id"].isin(GONE)].reset_index(drop=True)
     years = raw["age"].str.extract(r"(\d+)")[0].astype(int)
-    payer = raw["payer_code"].map({"MC": "Medicare", "MD": "Medicaid"}).fillna("private or other")
+    payer = (
+        raw["payer_code"]
+        .map({"MC": "Medicare", "MD": "Medicaid"})
+        .fillna("private or other")
+    )
     specialty = raw["medical_specialty"].fillna("not recorded")
     common = specialty.value_counts().index[:11]
     return pd.DataFrame(
@@ -73,9 +79,9 @@ def cohort(path: str) -> pd.DataFrame:
             "patient": raw["patient_nbr"],
             "race": raw["race"].fillna("not recorded"),
             "gender": raw["gender"],
-            "age_band": pd.cut(years, [-1, 49, 69, 200], labels=["under 50", "50-69", "70 or older"]).astype(
-                str
-            ),
+            "age_band": pd.cut(
+                years, [-1, 49, 69, 200], labels=["under 50", "50-69", "70 or older"]
+            ).astype(str),
             "payer": payer.where(raw["payer_code"].notna(), "not recorded"),
             "age": years + 5.0,
             "admission_type": raw["admission_type_id"].astype(str),
@@ -94,4 +100,6 @@ def cohort(path: str) -> pd.DataFrame:
 if __name__ == "__main__":
     made = cohort(sys.argv[1])
     made.to_parquet(sys.argv[2], index=False)
-    print(f"{len(made):,} stays of {made['patient'].nunique():,} patients in {sys.argv[2]}")
+    print(
+        f"{len(made):,} stays of {made['patient'].nunique():,} patients in {sys.argv[2]}"
+    )

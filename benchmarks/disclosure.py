@@ -1,11 +1,12 @@
 """Whether a protected page says what the terminal says, on generated data or on a file.
 
-    python benchmarks/disclosure.py                       # about five minutes; writes results/disclosure.json
-    python benchmarks/disclosure.py visits.csv --score risk --outcome died --groups race,sex
+    python benchmarks/disclosure.py                       # about five minutes; writes
+    results/disclosure.json python benchmarks/disclosure.py visits.csv --score risk
+    --outcome died --groups race,sex
 
-Generated: 300 to 100,000 people, outcome rates of 1, 4 and 30 %, few and many groups, tied scores, scores of
-0 and 1, repeat visits. Of each data set an audit and a comparison with a corrected score are protected, and
-compared with the exact ones:
+Generated: 300 to 100,000 people, outcome rates of 1, 4 and 30 %, few and many groups,
+tied scores, scores of 0 and 1, repeat visits. Of each data set an audit and a
+comparison with a corrected score are protected, and compared with the exact ones:
 
 - measures of everybody (slope, intercept, AUROC, Brier score, log loss, typical gap) at their printed digits;
 - signs of all differences before and after; findings of groups and cells, and the conclusion;
@@ -13,8 +14,8 @@ compared with the exact ones:
 - how many groups of at least 100 people, 11 with the outcome and 11 without it, are withheld;
 - the processor time of a page, in times of one without protection.
 
-`--attack` also counts how many values integer programming over a whole page leaves for each small count.
-"""
+`--attack` also counts how many values integer programming over a whole page leaves for
+each small count."""
 
 from __future__ import annotations
 
@@ -47,7 +48,10 @@ def people(n: int, rate: float, kind: str, seed: int) -> dict[str, Any]:
     rng = np.random.default_rng(seed)
     share = np.array([0.6, 0.25, 0.1, 0.05])
     frame = pd.DataFrame(
-        {"race": rng.choice(["A", "B", "C", "D"], n, p=share), "sex": rng.choice(["F", "M"], n)}
+        {
+            "race": rng.choice(["A", "B", "C", "D"], n, p=share),
+            "sex": rng.choice(["F", "M"], n),
+        }
     )
     if kind == "many groups":
         frame["ward"] = rng.choice([f"w{i}" for i in range(12)], n)
@@ -57,11 +61,15 @@ def people(n: int, rate: float, kind: str, seed: int) -> dict[str, Any]:
     cluster = None
     if kind == "repeat visits":
         cluster = rng.integers(0, max(n // 3, 20), n)
-        risk = 1 / (1 + np.exp(-np.log(risk / (1 - risk)) - rng.normal(0, 0.7, n)[cluster]))
+        risk = 1 / (
+            1 + np.exp(-np.log(risk / (1 - risk)) - rng.normal(0, 0.7, n)[cluster])
+        )
     if kind == "tied":
         score = np.ceil(pd.Series(score).rank(pct=True).to_numpy() * 10) / 10 * 2 * rate
     if kind == "certain":
-        score = np.where(rng.random(n) < 0.02, 1.0, np.where(rng.random(n) < 0.05, 0.0, score))
+        score = np.where(
+            rng.random(n) < 0.02, 1.0, np.where(rng.random(n) < 0.05, 0.0, score)
+        )
         risk = np.where(score == 1, 0.9, risk)
     y = (rng.random(n) < risk).astype(int)
     return {"y": y, "score": np.clip(score, 0, 1), "groups": frame, "cluster": cluster}
@@ -82,17 +90,25 @@ class Found:
         for name in EVERYBODY:
             self._same("measures", a[name], b[name], MEASURE_NAMES[name].digits)
         self._same(
-            "measures", 100 * exact.debiased.loc["mc", "rms"], 100 * shown.debiased.loc["mc", "rms"], 1
+            "measures",
+            100 * exact.debiased.loc["mc", "rms"],
+            100 * shown.debiased.loc["mc", "rms"],
+            1,
         )
         self.counts["conclusions"] += 1
-        self.counts["conclusions unlike"] += exact.verdict.conclusion != shown.verdict.conclusion
+        self.counts["conclusions unlike"] += (
+            exact.verdict.conclusion != shown.verdict.conclusion
+        )
         for kind in ("groups", "categories"):
             unlike = exact_text(exact, kind) != exact_text(shown, kind)
             self.counts["findings"] += len(unlike)
             self.counts["findings unlike"] += int(unlike.sum())
         for (_, a), (_, b) in zip(exact.groups.iterrows(), shown.groups.iterrows()):
             self._ratio(a, b)
-            if a["people"] >= LARGE and min(a["positives"], a["people"] - a["positives"]) >= 11:
+            if (
+                a["people"] >= LARGE
+                and min(a["positives"], a["people"] - a["positives"]) >= 11
+            ):
                 self.counts["large groups"] += 1
                 self.counts["large groups withheld"] += not known(b["people"])
 
@@ -103,27 +119,42 @@ class Found:
             self.counts[f"{kind} withheld"] += 1
             return
         self.counts[kind] += 1
-        self.counts[f"{kind} unlike"] += IN_TEXT.decimal(exact, digits) != IN_TEXT.decimal(shown, digits)
+        self.counts[f"{kind} unlike"] += IN_TEXT.decimal(
+            exact, digits
+        ) != IN_TEXT.decimal(shown, digits)
 
     def _ratio(self, a: Any, b: Any) -> None:
         if a["positives"] < FEWEST_EVENTS or not known(a["observed_expected"]):
             return
-        if not known(b["observed_expected"]) or isinstance(b["observed_expected"], Limit):
+        if not known(b["observed_expected"]) or isinstance(
+            b["observed_expected"], Limit
+        ):
             self.counts["ratios withheld"] += 1
             return
         self.off.append(abs(b["observed_expected"] / a["observed_expected"] - 1))
         self.rates.append(abs(b["outcome_rate"] - a["outcome_rate"]))
         if known(b["observed_expected_low"]):
-            low, high = (float(b[f"observed_expected_{end}"]) for end in ("low", "high"))
+            low, high = (
+                float(b[f"observed_expected_{end}"]) for end in ("low", "high")
+            )
             self.counts["intervals"] += 1
-            self.counts["intervals that miss"] += not low - 0.005 <= a["observed_expected"] <= high + 0.005
+            self.counts["intervals that miss"] += (
+                not low - 0.005 <= a["observed_expected"] <= high + 0.005
+            )
 
     def signs(self, exact: pd.DataFrame, shown: pd.DataFrame) -> None:
         """Differences before and after."""
         for a, b in zip(exact.itertuples(), shown.itertuples()):
-            if known(a.difference) and known(b.difference) and a.difference and b.difference:
+            if (
+                known(a.difference)
+                and known(b.difference)
+                and a.difference
+                and b.difference
+            ):
                 self.counts["signs"] += 1
-                self.counts["signs unlike"] += np.sign(a.difference) != np.sign(b.difference)
+                self.counts["signs unlike"] += np.sign(a.difference) != np.sign(
+                    b.difference
+                )
 
     def timed(self, result: Any) -> None:
         """A page with and without protection, the best of three each."""
@@ -167,11 +198,19 @@ def exact_text(result: Any, kind: str) -> Any:
 
 
 def measure(found: Found, data: dict[str, Any], *, timed: bool) -> None:
-    """One data set: an audit, and a comparison with a score that was corrected by hand."""
+    """One data set: an audit, and a comparison with a score that was corrected by
+    hand.
+    """
     y, score = data["y"], data["score"]
     more = {} if data["cluster"] is None else {"cluster": data["cluster"]}
     better = np.where(data["groups"]["race"] == "B", score * 1.4, score).clip(0, 1)
-    c = compare({"raw": score, "better": better}, y, sensitive_features=data["groups"], n_draws=100, **more)
+    c = compare(
+        {"raw": score, "better": better},
+        y,
+        sensitive_features=data["groups"],
+        n_draws=100,
+        **more,
+    )
     shown = protected(c, 11)
     for name, exact in c.audits.items():
         found.compare(exact, shown.audits[name])
@@ -183,7 +222,11 @@ def measure(found: Found, data: dict[str, Any], *, timed: bool) -> None:
 def of_file(path: str, score: str, outcome: str, groups: list[str]) -> Found:
     """The same for a file."""
     found = Found()
-    exact = audit(Atoms.from_files(path, score=score, outcome=outcome, groups=groups, drop_missing=True))
+    exact = audit(
+        Atoms.from_files(
+            path, score=score, outcome=outcome, groups=groups, drop_missing=True
+        )
+    )
     found.compare(exact, protected(exact, 11))
     found.timed(exact)
     return found
@@ -198,7 +241,10 @@ def attack() -> dict[str, Any]:
     for seed in range(60):
         frame, score, y = random_people(seed)
         found += widths(
-            audit(y, score, sensitive_features=frame, n_draws=100, gamma=0.001, n_bins=4), most=20
+            audit(
+                y, score, sensitive_features=frame, n_draws=100, gamma=0.001, n_bins=4
+            ),
+            most=20,
         )
     values = np.array(found)
     return {
@@ -216,16 +262,29 @@ def main() -> None:
     parser.add_argument("--score")
     parser.add_argument("--outcome")
     parser.add_argument("--groups", type=lambda text: text.split(","), default=[])
-    parser.add_argument("--sets", type=int, default=2, help="data sets of each kind, size and rate")
+    parser.add_argument(
+        "--sets", type=int, default=2, help="data sets of each kind, size and rate"
+    )
     parser.add_argument("--attack", action="store_true")
     given = parser.parse_args()
     if given.file:
-        print(json.dumps(of_file(given.file, given.score, given.outcome, given.groups).summary(), indent=1))
+        print(
+            json.dumps(
+                of_file(given.file, given.score, given.outcome, given.groups).summary(),
+                indent=1,
+            )
+        )
         return
     found = Found()
-    for i, (n, rate, kind) in enumerate((n, rate, kind) for n in SIZES for rate in RATES for kind in KINDS):
+    for i, (n, rate, kind) in enumerate(
+        (n, rate, kind) for n in SIZES for rate in RATES for kind in KINDS
+    ):
         for seed in range(given.sets):
-            measure(found, people(n, rate, kind, 1000 * seed + i), timed=seed == 0 and n <= 30_000)
+            measure(
+                found,
+                people(n, rate, kind, 1000 * seed + i),
+                timed=seed == 0 and n <= 30_000,
+            )
     result = found.summary()
     if given.attack:
         result["attack"] = attack()

@@ -1,4 +1,5 @@
-"""Time and memory of fit and predict, relative to encoding the columns and np.lexsort of the same data.
+"""Time and memory of fit and predict, relative to encoding the columns and np.lexsort
+of the same data.
 
     python benchmarks/engine.py            # everything, about four minutes on 2 cores
     python benchmarks/engine.py --quick    # up to 10^6 rows
@@ -37,8 +38,13 @@ def people(n: int, shape: dict[str, int], seed: int = 0, categorical: bool = Fal
         share = np.linspace(2, 1, levels)
         code = rng.choice(levels, n, p=share / share.sum())
         names = np.array([f"{name} group {i}" for i in range(levels)], dtype=object)
-        columns[name] = pd.Categorical.from_codes(code, names) if categorical else names[code]
-        log_odds += rng.normal(0, 0.4, levels)[code] + (rng.normal(1, 0.2, levels)[code] - 1) * log_odds
+        columns[name] = (
+            pd.Categorical.from_codes(code, names) if categorical else names[code]
+        )
+        log_odds += (
+            rng.normal(0, 0.4, levels)[code]
+            + (rng.normal(1, 0.2, levels)[code] - 1) * log_odds
+        )
     y = (rng.random(n) < 1 / (1 + np.exp(-log_odds))).astype(np.int64)
     return score, y, pd.DataFrame(columns)
 
@@ -90,8 +96,12 @@ def grid(sizes: list[int]) -> list[dict]:
             for alpha in (0.1, 0.01, 0.001):
                 for eta in (1.0, 0.1):
                     model = PMCBoost.paper(alpha=alpha, eta=eta)
-                    model.fit(score[:1000], y[:1000], sensitive_features=frame[:1000])  # load the kernel
-                    fit = best(lambda: model.fit(score, y, sensitive_features=frame), repeats)
+                    model.fit(
+                        score[:1000], y[:1000], sensitive_features=frame[:1000]
+                    )  # load the kernel
+                    fit = best(
+                        lambda: model.fit(score, y, sensitive_features=frame), repeats
+                    )
                     row = {
                         "patterns": n_patterns,
                         "rows": n,
@@ -106,8 +116,16 @@ def grid(sizes: list[int]) -> list[dict]:
                         "converged": model.converged_,
                     }
                     if alpha == 0.01 and eta == 1.0:
-                        search = best(lambda: search_baseline(score, frame, model.correction_.maps), repeats)
-                        predict = best(lambda: model.predict(score, sensitive_features=frame), repeats)
+                        search = best(
+                            lambda: search_baseline(
+                                score, frame, model.correction_.maps
+                            ),
+                            repeats,
+                        )
+                        predict = best(
+                            lambda: model.predict(score, sensitive_features=frame),
+                            repeats,
+                        )
                         row |= {
                             "predict_s": predict,
                             "encode_search_s": search,
@@ -142,7 +160,10 @@ def memory(sizes: list[int]) -> list[dict]:
     for n in sizes:
         for categorical in (False, True):
             code = MEMORY.format(
-                here=str(Path(__file__).parent), n=n, shape=SHAPES[14], categorical=categorical
+                here=str(Path(__file__).parent),
+                n=n,
+                shape=SHAPES[14],
+                categorical=categorical,
             )
             out = subprocess.run(
                 [sys.executable, "-c", code], capture_output=True, text=True, check=True
@@ -196,7 +217,12 @@ def start_up() -> dict:
 
 
 def report(result: dict) -> str:
-    lines = ["# Engine benchmark", "", f"Made by `make bench` on {result['machine']}.", ""]
+    lines = [
+        "# Engine benchmark",
+        "",
+        f"Made by `make bench` on {result['machine']}.",
+        "",
+    ]
     lines += ["| start-up | seconds |", "|---|---|"]
     lines += [f"| {name} | {value:.2f} |" for name, value in result["start_up"].items()]
     lines += [

@@ -1,12 +1,14 @@
-"""What people feel: commands from start to end, each in a new process, and the time that goes into imports.
+"""What people feel: commands from start to end, each in a new process, and the time
+that goes into imports.
 
-    python benchmarks/felt.py             # best of 5, about two minutes
-    python benchmarks/felt.py --cold      # also the first demo on a machine, when numba compiles
+    python benchmarks/felt.py             # best of 5, about two minutes python
+    benchmarks/felt.py --cold      # also the first demo on a machine, when numba
+    compiles
 
-The people are 10,000 generated visits in a CSV file, with a score by a logistic regression that does not know
-their groups. Wall time is what people wait for. Processor time is nearly the same on a quiet machine, and is
-all that can be compared on a busy one. Writes benchmarks/results/felt.json.
-"""
+The people are 10,000 generated visits in a CSV file, with a score by a logistic
+regression that does not know their groups. Wall time is what people wait for. Processor
+time is nearly the same on a quiet machine, and is all that can be compared on a busy
+one. Writes benchmarks/results/felt.json."""
 
 from __future__ import annotations
 
@@ -33,10 +35,14 @@ def write_people(path: Path) -> None:
     visits = make_ed_visits(3 * ROWS, seed=0)
     people = visits[2 * ROWS :].copy()
     people["risk"] = base_model(visits[: 2 * ROWS])(people)
-    people[["risk", "admitted", "race", "gender", "insurance", "acuity", "age"]].to_csv(path, index=False)
+    people[["risk", "admitted", "race", "gender", "insurance", "acuity", "age"]].to_csv(
+        path, index=False
+    )
 
 
-def run(command: list[str], environment: dict[str, str] | None = None) -> tuple[float, float]:
+def run(
+    command: list[str], environment: dict[str, str] | None = None
+) -> tuple[float, float]:
     """Wall time and processor time of a new process, which must end well."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     began = time.perf_counter()
@@ -51,7 +57,9 @@ def run(command: list[str], environment: dict[str, str] | None = None) -> tuple[
     return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def best(name: str, command: list[str], times: int, environment: dict[str, str] | None = None) -> dict:
+def best(
+    name: str, command: list[str], times: int, environment: dict[str, str] | None = None
+) -> dict:
     found = [run(command, environment) for _ in range(times)]
     row = {
         "command": name,
@@ -66,7 +74,9 @@ def best(name: str, command: list[str], times: int, environment: dict[str, str] 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--cold", action="store_true", help="also the first demo on a machine")
+    parser.add_argument(
+        "--cold", action="store_true", help="also the first demo on a machine"
+    )
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         people, model = Path(folder) / "people.csv", Path(folder) / "model.json"
@@ -102,10 +112,15 @@ def main() -> None:
             "apply": apply,
             "demo": ["demo", *output],
         }
-        result = {"rows": ROWS, "commands": [best(*each, arguments.runs) for each in commands.items()]}
+        result = {
+            "rows": ROWS,
+            "commands": [best(*each, arguments.runs) for each in commands.items()],
+        }
         if arguments.cold:
             cache = {"NUMBA_CACHE_DIR": str(Path(folder) / "numba")}
-            result["commands"].append(best("demo, nothing compiled", ["demo", *output], 1, cache))
+            result["commands"].append(
+                best("demo, nothing compiled", ["demo", *output], 1, cache)
+            )
     (RESULTS / "felt.json").write_text(json.dumps(result, indent=1) + "\n")
 
 

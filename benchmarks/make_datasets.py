@@ -1,4 +1,5 @@
-"""Makes the file of `propcal.datasets` from its source: python benchmarks/make_datasets.py.
+"""Makes the file of `propcal.datasets` from its source: python
+benchmarks/make_datasets.py.
 
 The data of the RAND experiment are those of statsmodels (public domain).
 """
@@ -14,16 +15,26 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from statsmodels.datasets import randhie
 
-FILE = Path(__file__).parents[1] / "src" / "propcal" / "datasets" / "doctor_visits.parquet"
+FILE = (
+    Path(__file__).parents[1] / "src" / "propcal" / "datasets" / "doctor_visits.parquet"
+)
 # rows that follow each other and agree in all of these are taken for one person
 FACTS = ["lncoins", "idp", "lpi", "fmde", "physlm", "disea", "hlthg", "hlthf", "hlthp"]
 HEALTH = ["disea", "physlm", "hlthg", "hlthf", "hlthp"]  # what the score is made of
-PLANS = {0: "free care", 25: "pays 25 %", 50: "pays 50 %", 95: "pays 95 % or all", 100: "pays 95 % or all"}
+PLANS = {
+    0: "free care",
+    25: "pays 25 %",
+    50: "pays 50 %",
+    95: "pays 95 % or all",
+    100: "pays 95 % or all",
+}
 FREQUENT = 5  # visits in a year
 
 
 def doctor_visits() -> pd.DataFrame:
-    """Two thirds of the people; the score is that of a model of the others who had free care."""
+    """Two thirds of the people; the score is that of a model of the others who had free
+    care.
+    """
     raw = randhie.load_pandas().data
     number = (raw[FACTS] != raw[FACTS].shift()).any(axis=1).cumsum() - 1
     order = np.random.default_rng(0).permutation(number.nunique())
@@ -34,7 +45,9 @@ def doctor_visits() -> pd.DataFrame:
             "plan": plan,
             "deductible": raw.idp == 1,
             "health": np.select(
-                [raw.hlthg == 1, raw.hlthf == 1, raw.hlthp == 1], ["good", "fair", "poor"], "excellent"
+                [raw.hlthg == 1, raw.hlthf == 1, raw.hlthp == 1],
+                ["good", "fair", "poor"],
+                "excellent",
             ),
             "limited": raw.physlm > 0.5,
             "chronic_diseases": raw.disea.round(1),

@@ -2,11 +2,11 @@
 
     python benchmarks/many_atoms.py
 
-Makes a file of 60 million rows, each with the next score and all else alike, so that they compress to almost
-nothing. Loads it in processes that may use 4 GB, 8 GB, and as much memory as the machine has. Prints how it
-ended, the seconds and the peak of memory. Everything but the fingerprint is right, so that what is read is
-read and checked to its end.
-"""
+Makes a file of 60 million rows, each with the next score and all else alike, so that
+they compress to almost nothing. Loads it in processes that may use 4 GB, 8 GB, and as
+much memory as the machine has. Prints how it ended, the seconds and the peak of memory.
+Everything but the fingerprint is right, so that what is read is read and checked to its
+end."""
 
 from __future__ import annotations
 
@@ -68,13 +68,19 @@ def main() -> None:
         path = Path(folder) / "many.parquet"
         write(path)
         told = pq.read_metadata(path)
-        print(json.dumps({"rows": told.num_rows, "bytes": os.path.getsize(path)}), flush=True)
+        print(
+            json.dumps({"rows": told.num_rows, "bytes": os.path.getsize(path)}),
+            flush=True,
+        )
         for limit in LIMITS:
             command = [sys.executable, "-c", PROGRAM, str(path), str(limit)]
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             title = f"{limit} GB" if limit else "no limit"
             last = (done.stdout + done.stderr).strip().splitlines()[-1:]
-            print(f"{title}: {last[0] if last else f'ended by signal {-done.returncode}'}", flush=True)
+            print(
+                f"{title}: {last[0] if last else f'ended by signal {-done.returncode}'}",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

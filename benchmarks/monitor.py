@@ -1,9 +1,10 @@
-"""Monitoring: how often a perfect score raises an alarm, how soon a wrong one does, what a month costs.
+"""Monitoring: how often a perfect score raises an alarm, how soon a wrong one does,
+what a month costs.
 
 python benchmarks/monitor.py [--lives 400] [--seed 1000]
 
-Settings were chosen on other seeds (below 1000). Writes benchmarks/results/monitor.json.
-"""
+Settings were chosen on other seeds (below 1000). Writes
+benchmarks/results/monitor.json."""
 
 import argparse
 import json
@@ -19,30 +20,55 @@ from propcal.core.bins import uniform
 from propcal.core.grid import from_grid, to_grid
 from propcal.core.groups import Group
 from propcal.monitoring.alarms import onset_of, ratio_since
-from propcal.monitoring.e_processes import ALARM, BETS, best_always, evidence_over_time, shift_gains
-from propcal.monitoring.watched_groups import PeriodCounts, WatchedGroup, evidence_ranges, stakes_of
+from propcal.monitoring.e_processes import (
+    ALARM,
+    BETS,
+    best_always,
+    evidence_over_time,
+    shift_gains,
+)
+from propcal.monitoring.watched_groups import (
+    PeriodCounts,
+    WatchedGroup,
+    evidence_ranges,
+    stakes_of,
+)
 
 RESULTS = Path(__file__).parent / "results" / "monitor.json"
 BINS = uniform(10)
 FINE = evidence_ranges(BINS)
-GROUPS = [Group(()), *(Group((("group", str(i)),)) for i in range(10))]  # everybody, and ten of a tenth each
+GROUPS = [
+    Group(()),
+    *(Group((("group", str(i)),)) for i in range(10)),
+]  # everybody, and ten of a tenth each
 WATCHED = [WatchedGroup(group) for group in GROUPS]
 WRONG = 4  # the group whose O/E ratio changes
-SHAPES = {"1/3": (2, 4), "1/4": (1.5, 4.5), "1/5": (1, 4), "1/10": (1, 9)}  # mean risk: scores by Beta
+SHAPES = {
+    "1/3": (2, 4),
+    "1/4": (1.5, 4.5),
+    "1/5": (1, 4),
+    "1/10": (1, 9),
+}  # mean risk: scores by Beta
 
 
 def life(rng, months, people, *, factor=1.0, begins=10**6, shape=(2, 4)):
-    """The counts of one life: scores by a Beta distribution, outcomes by the score times the factor."""
+    """The counts of one life: scores by a Beta distribution, outcomes by the score
+    times the factor.
+    """
     n_fine = len(FINE)
     sums = np.zeros((3, months, 11, n_fine))
     for t in range(months):
         score = rng.beta(*shape, people)
         group = rng.integers(0, 10, people)
-        chance = np.where((group == WRONG - 1) & (t >= begins), np.minimum(score * factor, 1), score)
+        chance = np.where(
+            (group == WRONG - 1) & (t >= begins), np.minimum(score * factor, 1), score
+        )
         outcome = rng.random(people) < chance
         key = group * n_fine + FINE.index(to_grid(score))
         for table, weight in zip(sums, (None, outcome, score)):
-            table[t, 1:] = np.bincount(key, weights=weight, minlength=10 * n_fine).reshape(10, n_fine)
+            table[t, 1:] = np.bincount(
+                key, weights=weight, minlength=10 * n_fine
+            ).reshape(10, n_fine)
     for table in sums:
         table[:, 0] = table[:, 1:].sum(axis=1)
     return PeriodCounts(
@@ -61,7 +87,9 @@ def alarms(sums):
 
 
 def monthly_audit(sums):
-    """What a monthly audit says: O/E ratios at 5 %, adjusted for the groups but not for the months."""
+    """What a monthly audit says: O/E ratios at 5 %, adjusted for the groups but not for
+    the months.
+    """
     observed, expected = sums.positives.sum(axis=2), sums.score.sum(axis=2)
     variance = (sums.people * sums.mean * (1 - sums.mean)).sum(axis=2)
     z = np.abs(observed - expected) / np.sqrt(variance)
@@ -74,9 +102,14 @@ def false_alarms(lives, seed, months=24, people=5000):
         sums = life(np.random.default_rng([seed, 1, k]), months, people)
         mine += bool(alarms(sums).any())
         audits += bool(monthly_audit(sums).any())
-        observed, expected = sums.positives.sum(axis=2)[:, 0], sums.score.sum(axis=2)[:, 0]
+        observed, expected = (
+            sums.positives.sum(axis=2)[:, 0],
+            sums.score.sum(axis=2)[:, 0],
+        )
         variance = (sums.people * sums.mean * (1 - sums.mean)).sum(axis=2)[:, 0]
-        unadjusted += bool((np.abs(observed - expected) > 1.96 * np.sqrt(variance)).any())
+        unadjusted += bool(
+            (np.abs(observed - expected) > 1.96 * np.sqrt(variance)).any()
+        )
     return {
         "lives": lives,
         "months": months,
@@ -92,7 +125,12 @@ def detection(lives, seed, shape, factor, people=5000, begins=12, months=24):
     true = _true_ratio(shape, factor)
     for k in range(lives):
         sums = life(
-            np.random.default_rng([seed, 2, k]), months, people, factor=factor, begins=begins, shape=shape
+            np.random.default_rng([seed, 2, k]),
+            months,
+            people,
+            factor=factor,
+            begins=begins,
+            shape=shape,
         )
         found = alarms(sums)
         named = found[:, WRONG]
@@ -108,7 +146,10 @@ def detection(lives, seed, shape, factor, people=5000, begins=12, months=24):
                 sums.groups,
                 sums.bin_of,
                 sums.ends,
-                *(part[: first + 1] for part in (sums.people, sums.positives, sums.score)),
+                *(
+                    part[: first + 1]
+                    for part in (sums.people, sums.positives, sums.score)
+                ),
             )
             own = past.one(WRONG)
             always = best_always(own, "level", np.zeros(1))
@@ -140,10 +181,11 @@ def _true_ratio(shape, factor):
 
 
 def ceiling(shape, factor=1.2, people=500, months=24, begins=12, lives=200_000):
-    """What 5 % allow at best: named within 3 months by a sum of scores that knows the size of the error.
+    """What 5 % allow at best: named within 3 months by a sum of scores that knows the
+    size of the error.
 
-    A CUSUM of each group, whose threshold makes exactly 5 % of monitors raise an alarm within 24 months.
-    """
+    A CUSUM of each group, whose threshold makes exactly 5 % of monitors raise an alarm
+    within 24 months."""
     score = np.random.default_rng(0).beta(*shape, 200_000)
     mean = (factor - 1) * score.mean() * np.sqrt(people / (score * (1 - score)).mean())
 
@@ -155,7 +197,9 @@ def ceiling(shape, factor=1.2, people=500, months=24, begins=12, lives=200_000):
         return np.array(found)
 
     rng = np.random.default_rng(1)
-    line = np.quantile(highest(rng.normal(size=(lives, months))).max(axis=0), 1 - 0.05 / len(GROUPS))
+    line = np.quantile(
+        highest(rng.normal(size=(lives, months))).max(axis=0), 1 - 0.05 / len(GROUPS)
+    )
     z = rng.normal(size=(lives // 10, begins + 3))
     z[:, begins:] += mean
     hit = highest(z) >= line
@@ -163,10 +207,11 @@ def ceiling(shape, factor=1.2, people=500, months=24, begins=12, lives=200_000):
 
 
 def cost(people, months=60, factor=1.0):
-    """Adding a month to five years: seconds of load, add, course and save; bytes of the state.
+    """Adding a month to five years: seconds of load, add, course and save; bytes of the
+    state.
 
-    From the third year on, women of group A have `factor` times the risk that the score says.
-    """
+    From the third year on, women of group A have `factor` times the risk that the score
+    says."""
     rng = np.random.default_rng(5)
     monitor = Monitor(score="risk", outcome="y", time="day", groups=["race", "sex"])
     frames = []
@@ -174,7 +219,9 @@ def cost(people, months=60, factor=1.0):
         frame = pd.DataFrame(
             {
                 "day": month.start_time
-                + pd.to_timedelta(rng.integers(0, month.days_in_month, people), unit="D"),
+                + pd.to_timedelta(
+                    rng.integers(0, month.days_in_month, people), unit="D"
+                ),
                 "race": rng.choice(list("ABCDEFG"), people),
                 "sex": rng.choice(["F", "M"], people),
                 "risk": rng.beta(2, 4, people),
@@ -211,20 +258,30 @@ def main():
     parser.add_argument("--seed", type=int, default=1000)
     parser.add_argument("--skip-cost", action="store_true")
     options = parser.parse_args()
-    result = {"seed": options.seed, "false alarms": false_alarms(options.lives, options.seed)}
+    result = {
+        "seed": options.seed,
+        "false alarms": false_alarms(options.lives, options.seed),
+    }
     print(json.dumps(result, indent=1), flush=True)
     result["detection"] = {}
     for name, shape in SHAPES.items():
         result["detection"][name] = [
-            detection(options.lives, options.seed, shape, factor) for factor in (1.2, 0.8)
+            detection(options.lives, options.seed, shape, factor)
+            for factor in (1.2, 0.8)
         ]
         print(name, json.dumps(result["detection"][name], indent=1), flush=True)
     result["20,000 people a month, mean risk 1/5"] = detection(
         options.lives, options.seed, SHAPES["1/5"], 1.2, people=20_000
     )
-    result["named within 3 months, at best"] = {name: ceiling(shape) for name, shape in SHAPES.items()}
+    result["named within 3 months, at best"] = {
+        name: ceiling(shape) for name, shape in SHAPES.items()
+    }
     if not options.skip_cost:
-        result["cost"] = [cost(people, factor=factor) for people in (5_000, 50_000) for factor in (1.0, 1.3)]
+        result["cost"] = [
+            cost(people, factor=factor)
+            for people in (5_000, 50_000)
+            for factor in (1.0, 1.3)
+        ]
     print(json.dumps(result, indent=1))
     RESULTS.write_text(json.dumps(result, indent=1) + "\n")
 

@@ -1,18 +1,21 @@
-"""How many small faults in the statistics, the fit and the protection do the fast tests notice?
+"""How many small faults in the statistics, the fit and the protection do the fast tests
+notice?
 
-    python benchmarks/mutants.py --most 300 --seed 1 -o mutants.csv      # the survivors are listed there
-    python benchmarks/mutants.py --again mutants.csv -o again.csv        # survivors only, after a new test
-    python benchmarks/mutants.py --only protect -o mutants.csv           # one folder: takes less time
+    python benchmarks/mutants.py --most 300 --seed 1 -o mutants.csv      # the survivors
+    are listed there python benchmarks/mutants.py --again mutants.csv -o again.csv
+    # survivors only, after a new test python benchmarks/mutants.py --only protect -o
+    mutants.csv           # one folder: takes less time
 
-Each mutant is one change of one function or constant: another comparison, operator, number or condition.
-Types, what errors say, default values and compiled loops (which tests compare with tests/oracle.py) are left
-out. Of the fast tests of the same folders, those that run the changed statement are run until one fails: the
-quickest first, and 30 seconds of them at most. A mutant that takes four times as long counts as noticed.
-Survivors are for a reader to judge: some change nothing that anybody could see. Needs `coverage`.
+Each mutant is one change of one function or constant: another comparison, operator,
+number or condition. Types, what errors say, default values and compiled loops (which
+tests compare with tests/oracle.py) are left out. Of the fast tests of the same folders,
+those that run the changed statement are run until one fails: the quickest first, and 30
+seconds of them at most. A mutant that takes four times as long counts as noticed.
+Survivors are for a reader to judge: some change nothing that anybody could see. Needs
+`coverage`.
 
-Modules and tests are imported once; each mutant is a fork of that process, in which the code of one function,
-or the value of one constant, is replaced.
-"""
+Modules and tests are imported once; each mutant is a fork of that process, in which the
+code of one function, or the value of one constant, is replaced."""
 
 import argparse
 import ast
@@ -51,7 +54,14 @@ MODULES = {
         "measures",
         "named_errors",
     ],
-    "core.fit": ["additive_fit", "boost", "evidence", "log_odds_cells", "smooth_fit", "sweep"],
+    "core.fit": [
+        "additive_fit",
+        "boost",
+        "evidence",
+        "log_odds_cells",
+        "smooth_fit",
+        "sweep",
+    ],
     "protect": ["audits", "rule", "shared_atoms", "shared_corrections", "shown_counts"],
     "monitoring": ["alarms", "e_processes", "held_out", "watched_groups"],
 }
@@ -63,7 +73,13 @@ COMPARED = {
     ast.Eq: ast.NotEq,
     ast.NotEq: ast.Eq,
 }
-COMPUTED = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.Pow: ast.Mult}
+COMPUTED = {
+    ast.Add: ast.Sub,
+    ast.Sub: ast.Add,
+    ast.Mult: ast.Div,
+    ast.Div: ast.Mult,
+    ast.Pow: ast.Mult,
+}
 SECONDS = 30  # of processor time that the tests of a mutant take
 fork = multiprocessing.get_context("fork")
 
@@ -82,13 +98,18 @@ def change_of(node):
 
 
 def changes(tree):
-    """Each change of a module: its function or constant, the lines of the statement, what makes it."""
+    """Each change of a module: its function or constant, the lines of the statement,
+    what makes it.
+    """
 
     def within(owner, statement, node):
         if isinstance(node, ast.Raise | ast.JoinedStr | ast.arg | ast.arguments):
             return
         if isinstance(node, ast.FunctionDef):
-            if any("compiled" in ast.unparse(decorator) for decorator in node.decorator_list):
+            if any(
+                "compiled" in ast.unparse(decorator)
+                for decorator in node.decorator_list
+            ):
                 return
             parts = node.body
             owner = owner if isinstance(owner, ast.FunctionDef) else node
@@ -100,7 +121,11 @@ def changes(tree):
             parts = ast.iter_child_nodes(node)
         if isinstance(node, ast.stmt):
             statement = node
-            if owner is None and isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            if (
+                owner is None
+                and isinstance(node, ast.Assign)
+                and isinstance(node.targets[0], ast.Name)
+            ):
                 owner = node
         change = change_of(node)
         if owner is not None and change is not None:
@@ -132,7 +157,9 @@ def replace(path, tree, owner):
             if vars(other).get(constant) is old:
                 setattr(other, constant, value[constant])
         return
-    first = min([owner.lineno, *(decorator.lineno for decorator in owner.decorator_list)])
+    first = min(
+        [owner.lineno, *(decorator.lineno for decorator in owner.decorator_list)]
+    )
     (code,) = (
         part
         for part in codes(compile(tree, str(path), "exec"))
@@ -152,7 +179,9 @@ def replace(path, tree, owner):
 
 
 class Observer:
-    """Tells coverage which test, or which shared fixture, is running; notes how long tests take."""
+    """Tells coverage which test, or which shared fixture, is running; notes how long
+    tests take.
+    """
 
     def __init__(self, measured):
         self.measured = measured
@@ -169,7 +198,10 @@ class Observer:
         start = time.process_time()
         result = yield
         self.seconds[item.nodeid] = time.process_time() - start
-        print(f"{len(self.seconds):6d} {self.seconds[item.nodeid]:8.2f} {item.nodeid}", file=sys.stderr)
+        print(
+            f"{len(self.seconds):6d} {self.seconds[item.nodeid]:8.2f} {item.nodeid}",
+            file=sys.stderr,
+        )
         return result
 
     @pytest.hookimpl(wrapper=True)
@@ -197,7 +229,9 @@ def run_all(items):
 
 def find_tests(pipe, items):
     """Sends, for each file and line, the tests that run it, and how long each takes."""
-    measured = coverage.Coverage(data_file=None, include=[f"{SOURCE}/*"], config_file=False)
+    measured = coverage.Coverage(
+        data_file=None, include=[f"{SOURCE}/*"], config_file=False
+    )
     observer = Observer(measured)
     items[0].config.pluginmanager.register(observer)
     measured.start()
@@ -206,7 +240,9 @@ def find_tests(pipe, items):
     data = measured.get_data()
     lines = {
         name: {
-            line: {test for context in contexts for test in observer.users.get(context, [])}
+            line: {
+                test for context in contexts for test in observer.users.get(context, [])
+            }
             for line, contexts in data.contexts_by_lineno(name).items()
         }
         for name in data.measured_files()
@@ -234,7 +270,9 @@ def outcome(items, path, tree, owner):
 
 
 def chosen_tests(path, owner, statement, lines, seconds):
-    """The tests that run a statement, the quickest first; for a constant, those that run the module."""
+    """The tests that run a statement, the quickest first; for a constant, those that
+    run the module.
+    """
     by_line = lines.get(str(path), {})
     if isinstance(owner, ast.Assign):
         found = set().union(*by_line.values())
@@ -264,11 +302,16 @@ def mutants():
     for folder, names in MODULES.items():
         for name in names:
             path = SOURCE.joinpath("propcal", *folder.split("."), f"{name}.py")
-            yield from ((path, index) for index, _ in enumerate(changes(ast.parse(path.read_text()))))
+            yield from (
+                (path, index)
+                for index, _ in enumerate(changes(ast.parse(path.read_text())))
+            )
 
 
 def mutant(path, index):
-    """The changed module, its function or constant, the lines of the statement, one before and after."""
+    """The changed module, its function or constant, the lines of the statement, one
+    before and after.
+    """
     tree = ast.parse(path.read_text())
     before = ast.unparse(tree).splitlines()
     owner, statement, change = list(changes(tree))[index]
@@ -299,10 +342,18 @@ class Experiment:
         for folder, names in MODULES.items():
             for name in names:
                 import_module(f"propcal.{folder}.{name}")
-        for name in ("scipy.stats", "scipy.optimize", "sklearn.linear_model", "numba", "jsonschema"):
+        for name in (
+            "scipy.stats",
+            "scipy.optimize",
+            "sklearn.linear_model",
+            "numba",
+            "jsonschema",
+        ):
             import_module(name)
         for one in gc.get_objects():
-            if isinstance(one, _lru_cache_wrapper) and str(one.__module__).startswith("propcal"):
+            if isinstance(one, _lru_cache_wrapper) and str(one.__module__).startswith(
+                "propcal"
+            ):
                 one.cache_clear()
         items = {item.nodeid: item for item in session.items}
         lines, seconds = self.tests_by_line(session.items)
@@ -314,13 +365,19 @@ class Experiment:
         with self.options.output.open("w", newline="") as file:
             table = csv.writer(file)
             table.writerow(["module", "line", "before", "after", "tests", "outcome"])
-            for path, index in places if self.again is not None else places[: self.options.most]:
+            for path, index in (
+                places if self.again is not None else places[: self.options.most]
+            ):
                 tree, owner, statement, before, after = mutant(path, index)
                 name = str(path.relative_to(SOURCE))
                 if self.again is not None and (name, before, after) not in self.again:
                     continue
                 tests = chosen_tests(path, owner, statement, lines, seconds)
-                result = outcome([items[test] for test in tests], path, tree, owner) if tests else "not run"
+                result = (
+                    outcome([items[test] for test in tests], path, tree, owner)
+                    if tests
+                    else "not run"
+                )
                 counts[result] += 1
                 table.writerow([name, statement[-1], before, after, len(tests), result])
                 file.flush()
@@ -346,17 +403,27 @@ def main():
     )
     parser.add_argument("--most", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only", nargs="+", choices=MODULES, help="change and test these folders only")
-    parser.add_argument("--again", type=Path, help="try the survivors of an earlier run")
-    parser.add_argument("--tests", type=Path, help="keep here which tests run which lines, or read it")
+    parser.add_argument(
+        "--only", nargs="+", choices=MODULES, help="change and test these folders only"
+    )
+    parser.add_argument(
+        "--again", type=Path, help="try the survivors of an earlier run"
+    )
+    parser.add_argument(
+        "--tests", type=Path, help="keep here which tests run which lines, or read it"
+    )
     parser.add_argument("-o", "--output", type=Path, required=True)
     options = parser.parse_args()
     os.chdir(ROOT)
     for folder in {*MODULES} - {*(options.only or MODULES)}:
         del MODULES[folder]
     folders = [folder.replace(".", "/") for folder in MODULES]
-    tests = [f"{root}/{folder}" for root in ("tests", "src/propcal") for folder in folders]
-    pytest.main([*tests, "-q", "-s", "-p", "no:cacheprovider"], plugins=[Experiment(options)])
+    tests = [
+        f"{root}/{folder}" for root in ("tests", "src/propcal") for folder in folders
+    ]
+    pytest.main(
+        [*tests, "-q", "-s", "-p", "no:cacheprovider"], plugins=[Experiment(options)]
+    )
 
 
 if __name__ == "__main__":

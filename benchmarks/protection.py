@@ -1,11 +1,12 @@
-"""Whether the table of protected groups is true of new people: errors left, shares removed, and intervals.
+"""Whether the table of protected groups is true of new people: errors left, shares
+removed, and intervals.
 
     python benchmarks/protection.py --people 12000 --sets 100
 
-A score is too low by 0.06 for race X (3 % of the people), and by 0.09 for race B above the age of 60; the
-correction may read age and another column, not race. Each data set is searched; the same correction is then
-applied to 200,000 new people whose true risks are known.
-"""
+A score is too low by 0.06 for race X (3 % of the people), and by 0.09 for race B above
+the age of 60; the correction may read age and another column, not race. Each data set
+is searched; the same correction is then applied to 200,000 new people whose true risks
+are known."""
 
 from __future__ import annotations
 
@@ -32,19 +33,31 @@ def make(n: int, seed: int, error: float) -> pd.DataFrame:
     true = risk + error * (race == "X") + 1.5 * error * (race == "B") * (age > 60)
     y = (rng.random(n) < true).astype(int)
     other = rng.integers(0, 5, n)
-    return pd.DataFrame({"race": race, "age": age, "other": other, "score": risk, "true": true, "y": y})
+    return pd.DataFrame(
+        {"race": race, "age": age, "other": other, "score": risk, "true": true, "y": y}
+    )
 
 
-def errors_of_new(found, fit: pd.DataFrame, new: pd.DataFrame) -> dict[str, dict[str, float]]:
+def errors_of_new(
+    found, fit: pd.DataFrame, new: pd.DataFrame
+) -> dict[str, dict[str, float]]:
     """The true error of each correction in each race, among new people."""
     both = pd.concat([fit, new], ignore_index=True)
     old = np.arange(len(both)) < len(fit)
-    people = People(both["score"].to_numpy(), both["y"].to_numpy(), np.ones(len(both)), False)
-    groups = [_rows(both, condition) for condition in found.groups.where.values()] if len(found) else []
+    people = People(
+        both["score"].to_numpy(), both["y"].to_numpy(), np.ones(len(both)), False
+    )
+    groups = (
+        [_rows(both, condition) for condition in found.groups.where.values()]
+        if len(found)
+        else []
+    )
     races = [np.flatnonzero(both["race"] == race) for race in ("A", "B", "X")]
     scores = {"before": people.raw, "after": people.raw}
     if groups or found.overall["found"]:
-        scores["after"] = correct_for(people, groups, whole=found.overall["found"], fitted=old)[1]
+        scores["after"] = correct_for(
+            people, groups, whole=found.overall["found"], fitted=old
+        )[1]
     scores["reading"] = correct_for(people, races, whole=True, fitted=old)[1]
     gap = {name: both["true"].to_numpy() - p for name, p in scores.items()}
     own = {race: ~old & (both["race"] == race).to_numpy() for race in ("A", "B", "X")}
@@ -65,20 +78,34 @@ def run(people: int, sets: int, seed: int, error: float, draws: int) -> pd.DataF
         fit = make(people, seed + k, error)
         new = make(NEW, 10**6 + seed + k, error)
         found = discover(
-            "y", "score", data=fit, features=["age", "other"], protect=["race"], n_draws=draws, random_state=k
+            "y",
+            "score",
+            data=fit,
+            features=["age", "other"],
+            protect=["race"],
+            n_draws=draws,
+            random_state=k,
         )
         true = errors_of_new(found, fit, new)
         for said in found.protection.to_frame().to_dict("records"):
             own = true[said["group"]]
-            rows.append({**said, "set": k, "n_found": len(found)} | {f"true_{m}": v for m, v in own.items()})
+            rows.append(
+                {**said, "set": k, "n_found": len(found)}
+                | {f"true_{m}": v for m, v in own.items()}
+            )
     return pd.DataFrame(rows)
 
 
 def figures(table: pd.DataFrame) -> pd.DataFrame:
-    """Coverage of each interval, and the mean of what is said beside the mean of the truth."""
+    """Coverage of each interval, and the mean of what is said beside the mean of the
+    truth.
+    """
     rows = []
     for group, own in table.groupby("group"):
-        told: dict[str, object] = {"group": group, "people": round(own["people"].mean())}
+        told: dict[str, object] = {
+            "group": group,
+            "people": round(own["people"].mean()),
+        }
         for name in ("before", "after", "reading"):
             truth = own[f"true_{name}"]
             inside = (own[f"{name}_low"] <= truth) & (truth <= own[f"{name}_high"])
@@ -92,7 +119,9 @@ def figures(table: pd.DataFrame) -> pd.DataFrame:
         told["share given"] = len(clear)
         for name, said in (("after", "removed"), ("reading", "removed_reading")):
             truth = 1 - clear[f"true_{name}"].abs() / clear["true_before"].abs()
-            inside = (clear[f"{said}_low"] <= truth + 1e-9) & (truth <= clear[f"{said}_high"] + 1e-9)
+            inside = (clear[f"{said}_low"] <= truth + 1e-9) & (
+                truth <= clear[f"{said}_high"] + 1e-9
+            )
             told[f"{said} covered"] = inside.mean()
             told[f"{said} (median said)"] = clear[said].median()
             told[f"{said} (median true)"] = truth.median()
@@ -109,5 +138,7 @@ if __name__ == "__main__":
     parser.add_argument("--draws", type=int, default=24)
     given = parser.parse_args()
     result = run(given.people, given.sets, given.seed, given.error, given.draws)
-    print(f"groups found: {result.groupby('set')['n_found'].first().value_counts().to_dict()}")
+    print(
+        f"groups found: {result.groupby('set')['n_found'].first().value_counts().to_dict()}"
+    )
     print(figures(result).round(4).to_string())

@@ -1,4 +1,6 @@
-"""Real data for the quality benchmark: a third to fit a model, one to correct it, one to evaluate it."""
+"""Real data for the quality benchmark: a third to fit a model, one to correct it, one
+to evaluate it.
+"""
 
 from __future__ import annotations
 
@@ -30,23 +32,35 @@ NUMBERS = [
 
 
 def thirds(owner: np.ndarray, seed: int) -> list[np.ndarray]:
-    """The rows of three random thirds of the people; all rows of a person are in the same third."""
+    """The rows of three random thirds of the people; all rows of a person are in the
+    same third.
+    """
     names, code = np.unique(owner, return_inverse=True)
     part = np.random.default_rng(seed).permutation(len(names)) * 3 // len(names)
     return [np.flatnonzero(part[code] == k) for k in range(3)]
 
 
-def scored(frame: pd.DataFrame, y: np.ndarray, model, features, groups: pd.DataFrame, parts) -> tuple:
+def scored(
+    frame: pd.DataFrame, y: np.ndarray, model, features, groups: pd.DataFrame, parts
+) -> tuple:
     learn, past, new = parts
     model.fit(frame[features].iloc[learn], y[learn])
     whole = groups.assign(score=np.nan, y=y)
     for rows in (past, new):
-        whole.loc[whole.index[rows], "score"] = model.predict_proba(frame[features].iloc[rows])[:, 1]
-    return whole.iloc[past].reset_index(drop=True), whole.iloc[new].reset_index(drop=True), list(groups)
+        whole.loc[whole.index[rows], "score"] = model.predict_proba(
+            frame[features].iloc[rows]
+        )[:, 1]
+    return (
+        whole.iloc[past].reset_index(drop=True),
+        whole.iloc[new].reset_index(drop=True),
+        list(groups),
+    )
 
 
 def arrests(repeat: int) -> tuple:
-    """Arrests for possession in Toronto: who was held in custody, by colour and sex (scikit-lego)."""
+    """Arrests for possession in Toronto: who was held in custody, by colour and sex
+    (scikit-lego).
+    """
     from sklego.datasets import load_arrests
 
     frame = load_arrests(as_frame=True)
@@ -59,22 +73,39 @@ def arrests(repeat: int) -> tuple:
     )
     y = (frame["released"] == "No").to_numpy().astype(int)
     parts = thirds(np.arange(len(frame)), repeat)
-    return scored(frame, y, model, ["age", "checks", "employed", "citizen"], frame[["colour", "sex"]], parts)
+    return scored(
+        frame,
+        y,
+        model,
+        ["age", "checks", "employed", "citizen"],
+        frame[["colour", "sex"]],
+        parts,
+    )
 
 
 @cache
 def _encounters(folder: Path) -> pd.DataFrame:
     path = folder / "diabetic_data.csv.gz"
     frame = pd.read_csv(path, na_values="?", keep_default_na=False, low_memory=False)
-    return frame[~frame["discharge_disposition_id"].isin(HOSPICE_OR_DEATH)].reset_index(drop=True)
+    return frame[~frame["discharge_disposition_id"].isin(HOSPICE_OR_DEATH)].reset_index(
+        drop=True
+    )
 
 
 def diabetes(folder: Path, repeat: int) -> tuple:
-    """Readmission within 30 days by race, gender and age, split by patient; the model does not use these."""
+    """Readmission within 30 days by race, gender and age, split by patient; the model
+    does not use these.
+    """
     frame = _encounters(folder)
     age = frame["age"].str.extract(r"\[(\d+)-")[0].astype(int)
     band = np.select([age < 50, age < 70], ["under 50", "50 to 69"], "70 or over")
-    groups = pd.DataFrame({"race": frame["race"].fillna("missing"), "gender": frame["gender"], "age": band})
+    groups = pd.DataFrame(
+        {
+            "race": frame["race"].fillna("missing"),
+            "gender": frame["gender"],
+            "age": band,
+        }
+    )
     y = (frame["readmitted"] == "<30").to_numpy().astype(int)
     model = HistGradientBoostingClassifier(max_iter=80, random_state=0)
     parts = thirds(frame["patient_nbr"].to_numpy(), repeat)

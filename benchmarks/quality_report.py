@@ -1,9 +1,10 @@
-"""Writes tables and a figure of the results of quality.py, and says how often the bar was reached.
+"""Writes tables and a figure of the results of quality.py, and says how often the bar
+was reached.
 
 python benchmarks/quality_report.py
 
-Reads benchmarks/results/quality.jsonl; writes benchmarks/results/quality.md and docs/images/quality.png.
-"""
+Reads benchmarks/results/quality.jsonl; writes benchmarks/results/quality.md and
+docs/images/quality.png."""
 
 from __future__ import annotations
 
@@ -36,7 +37,11 @@ KNOWN = [
     ("true_pmc_large", "PMC", 1, 2),
     ("true_rms", "rms", 1, 3),
 ]
-SEEN = [("brier", "Brier", 1, 4), ("log_loss", "log loss", 1, 4), ("debiased", "debiased x1000", 1000, 1)]
+SEEN = [
+    ("brier", "Brier", 1, 4),
+    ("log_loss", "log loss", 1, 4),
+    ("debiased", "debiased x1000", 1000, 1),
+]
 LOOK = {  # colours of Okabe and Ito, with markers; methods that hardly differ are grey
     "base": ("#000000", "", ":"),
     "logistic": ("#009E73", "^", "-"),
@@ -52,15 +57,21 @@ LOOK = {  # colours of Okabe and Ito, with markers; methods that hardly differ a
 
 
 def load() -> pd.DataFrame:
-    """The results of complete trials; `excess` is the expected log loss less that of the base score."""
+    """The results of complete trials; `excess` is the expected log loss less that of
+    the base score.
+    """
     lines = (HERE / "results" / "quality.jsonl").read_text().splitlines()
     results = pd.DataFrame(map(json.loads, lines))
     trial = ["data", "kind", "seed"]
-    complete = results.groupby(trial)["method"].transform(lambda names: {"propcal", "MCGrad"} <= set(names))
+    complete = results.groupby(trial)["method"].transform(
+        lambda names: {"propcal", "MCGrad"} <= set(names)
+    )
     results = results[complete]
     base = results[results["method"] == "base"].set_index(trial)["true_log_loss"]
     own = results.set_index(trial).index.map(base)
-    return results.assign(excess=results["true_log_loss"] - np.asarray(own, dtype=float))
+    return results.assign(
+        excess=results["true_log_loss"] - np.asarray(own, dtype=float)
+    )
 
 
 def wide(results: pd.DataFrame, data: str, kind: str, column: str) -> pd.DataFrame:
@@ -84,7 +95,10 @@ def best(table: pd.DataFrame) -> set[str]:
 
 def generated(results: pd.DataFrame) -> list[str]:
     """The sizes of generated data, ascending."""
-    return sorted({d for d in results["data"] if d[0].isdigit()}, key=lambda d: int(d.replace(",", "")))
+    return sorted(
+        {d for d in results["data"] if d[0].isdigit()},
+        key=lambda d: int(d.replace(",", "")),
+    )
 
 
 def error_of(gap: pd.Series) -> float:
@@ -112,27 +126,50 @@ def bar(results: pd.DataFrame) -> list[str]:
     for title, found in (
         ("log loss lowest or tied (90 %)", lowest),
         ("PMC not higher than MCGrad's (85 %)", level),
-        ("overall off, 500 and 1,500 people: level with logistic recalibration", overall),
+        (
+            "overall off, 500 and 1,500 people: level with logistic recalibration",
+            overall,
+        ),
         ("log loss not higher than the raw score's", harm),
     ):
-        missed = "; ".join(f"{kind} {data}" for (data, kind), reached in found.items() if not reached) or "-"
+        missed = (
+            "; ".join(
+                f"{kind} {data}"
+                for (data, kind), reached in found.items()
+                if not reached
+            )
+            or "-"
+        )
         lines.append(f"| {title} | {sum(found.values())} of {len(found)} | {missed} |")
     return [*lines, ""]
 
 
 def summary(results: pd.DataFrame) -> list[str]:
-    """Log loss less the base score's and PMC against the true risk, a row for each size and kind."""
-    lines = ["## Against the true risk: log loss x10,000 less the base score's / PMC", ""]
-    lines += ["| people | score | " + " | ".join(METHODS) + " |", "| --- | --- |" + " --- |" * len(METHODS)]
+    """Log loss less the base score's and PMC against the true risk, a row for each size
+    and kind.
+    """
+    lines = [
+        "## Against the true risk: log loss x10,000 less the base score's / PMC",
+        "",
+    ]
+    lines += [
+        "| people | score | " + " | ".join(METHODS) + " |",
+        "| --- | --- |" + " --- |" * len(METHODS),
+    ]
     for data in generated(results):
         for kind in KINDS:
-            tables = [(wide(results, data, kind, c), f, d) for c, _, f, d in (KNOWN[0], KNOWN[2])]
+            tables = [
+                (wide(results, data, kind, c), f, d)
+                for c, _, f, d in (KNOWN[0], KNOWN[2])
+            ]
             cells = []
             for name in METHODS:
                 parts = []
                 for table, factor, digits in tables:
                     if name in table:
-                        text = f"{factor * table[name].mean():.{digits}f}".replace("-0.0", "0.0")
+                        text = f"{factor * table[name].mean():.{digits}f}".replace(
+                            "-0.0", "0.0"
+                        )
                         parts.append(f"**{text}**" if name in best(table) else text)
                 cells.append(" / ".join(parts) or "-")
             lines.append(f"| {data} | {kind} | " + " | ".join(cells) + " |")
@@ -140,11 +177,16 @@ def summary(results: pd.DataFrame) -> list[str]:
 
 
 def section(results: pd.DataFrame, data: str, kind: str) -> list[str]:
-    columns = [*(SEEN if kind == "real" else [*KNOWN, *SEEN[:2]]), ("seconds", "seconds", 1, 3)]
+    columns = [
+        *(SEEN if kind == "real" else [*KNOWN, *SEEN[:2]]),
+        ("seconds", "seconds", 1, 3),
+    ]
     tables = {column: wide(results, data, kind, column) for column, *_ in columns}
     seeds = len(tables["brier"])
     lines = [f"## {data}, {kind} ({seeds} seeds)", ""]
-    lines.append("| method | " + " | ".join(heading for _, heading, *_ in columns) + " |")
+    lines.append(
+        "| method | " + " | ".join(heading for _, heading, *_ in columns) + " |"
+    )
     lines.append("| --- |" + " --- |" * len(columns))
     judged = {c: best(t) for c, t in tables.items() if c != "seconds"}
     for name in tables["brier"]:
@@ -158,23 +200,41 @@ def section(results: pd.DataFrame, data: str, kind: str) -> list[str]:
 
 def draw(results: pd.DataFrame) -> None:
     sizes = generated(results)
-    shown = [("excess", "log loss minus the raw score's"), ("true_pmc_large", "PMC against true risk")]
-    figure, axes = plt.subplots(len(shown), len(KINDS), figsize=(22, 6), sharex=True, layout="constrained")
+    shown = [
+        ("excess", "log loss minus the raw score's"),
+        ("true_pmc_large", "PMC against true risk"),
+    ]
+    figure, axes = plt.subplots(
+        len(shown), len(KINDS), figsize=(22, 6), sharex=True, layout="constrained"
+    )
     for row, (column, label) in zip(axes, shown):
         for ax, kind in zip(row, KINDS):
             for name in (name for name in METHODS if name in set(results["method"])):
                 color, marker, style = LOOK[name]
                 means = [
-                    wide(results, size, kind, column).get(name, pd.Series(dtype=float)).mean()
+                    wide(results, size, kind, column)
+                    .get(name, pd.Series(dtype=float))
+                    .mean()
                     for size in sizes
                 ]
                 x = [int(size.replace(",", "")) for size in sizes]
                 wide_line = 2.4 if name.startswith("propcal") else 1.3
-                ax.plot(x, means, color=color, marker=marker, ls=style, ms=4.5, lw=wide_line, label=name)
+                ax.plot(
+                    x,
+                    means,
+                    color=color,
+                    marker=marker,
+                    ls=style,
+                    ms=4.5,
+                    lw=wide_line,
+                    label=name,
+                )
             ax.set_xscale("log")
             ax.set_yscale("symlog", linthresh=1e-3 if column == "excess" else 1e-1)
             ax.spines[["top", "right"]].set_visible(False)
-            ax.set_xticks(x, [f"{n // 1000}k" if n > 999 else str(n) for n in x], fontsize=7)
+            ax.set_xticks(
+                x, [f"{n // 1000}k" if n > 999 else str(n) for n in x], fontsize=7
+            )
             for text in ax.get_xticklabels()[1:-1:2]:
                 text.set_visible(False)  # they would overlap
             ax.minorticks_off()
@@ -184,14 +244,24 @@ def draw(results: pd.DataFrame) -> None:
     for ax in axes[-1]:
         ax.set_xlabel("people to fit")
     handles, labels = axes[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False, fontsize=9)
+    figure.legend(
+        handles,
+        labels,
+        loc="outside lower center",
+        ncols=len(labels),
+        frameon=False,
+        fontsize=9,
+    )
     figure.savefig(PICTURE, dpi=80)
 
 
 def main() -> None:
     results = load()
     lines = ["# Quality, in full", ""]
-    lines += ["Means over seeds; bold: lowest, or within one paired standard error of the lowest.", ""]
+    lines += [
+        "Means over seeds; bold: lowest, or within one paired standard error of the lowest.",
+        "",
+    ]
     lines += bar(results) + summary(results)
     for data in generated(results):
         for kind in KINDS:

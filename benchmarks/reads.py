@@ -2,9 +2,9 @@
 
     python benchmarks/reads.py [--sets 40] [--seed 2000]
 
-The score is off for women, or for everybody by the same line; race and payer, and in the second world sex,
-have no effect. Prints, for each world and number of people, in how many data sets the correction reads each.
-"""
+The score is off for women, or for everybody by the same line; race and payer, and in
+the second world sex, have no effect. Prints, for each world and number of people, in
+how many data sets the correction reads each."""
 
 from __future__ import annotations
 
@@ -28,7 +28,12 @@ LEVELS = {
 def world(kind: str, n: int, seed: int) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
     """Attributes, scores and outcomes."""
     rng = np.random.default_rng([seed, 7])
-    frame = pd.DataFrame({name: rng.choice(levels, n, p=share) for name, (levels, share) in LEVELS.items()})
+    frame = pd.DataFrame(
+        {
+            name: rng.choice(levels, n, p=share)
+            for name, (levels, share) in LEVELS.items()
+        }
+    )
     x = rng.normal(-1.2, 1.3, n)
     wrong = x + 0.4 * (frame["sex"] == "F") if kind == "sex" else 1.25 * x + 0.25
     return frame, expit(np.asarray(wrong)), (rng.random(n) < expit(x)).astype(int)
@@ -49,7 +54,9 @@ def main(chosen: argparse.Namespace) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("--sets", type=int, default=40)
     parser.add_argument("--seed", type=int, default=2000)
     warnings.simplefilter("ignore")

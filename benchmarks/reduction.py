@@ -1,13 +1,15 @@
-"""Time and memory of reducing files to atoms, relative to a plain DuckDB query with the same GROUP BY.
+"""Time and memory of reducing files to atoms, relative to a plain DuckDB query with the
+same GROUP BY.
 
-    python benchmarks/reduction.py                        # 10^6 and 10^7 rows
-    python benchmarks/reduction.py --rows 1e6 1e7 1e8     # needs 1.2 GB of disk for the largest
-    python benchmarks/reduction.py --spark                # and Spark, local[2], against Spark SQL
+    python benchmarks/reduction.py                        # 10^6 and 10^7 rows python
+    benchmarks/reduction.py --rows 1e6 1e7 1e8     # needs 1.2 GB of disk for the
+    largest python benchmarks/reduction.py --spark                # and Spark, local[2],
+    against Spark SQL
 
-Writes benchmarks/results/reduction.json and reduction.md. The data have 7 x 2 x 4 = 56 patterns, a beta(2, 4)
-score and a binary outcome. Runs alternate in pairs, and ratios are computed within a pair, because they vary
-less on a busy machine than times do. CPU seconds, which vary least, are reported as well.
-"""
+Writes benchmarks/results/reduction.json and reduction.md. The data have 7 x 2 x 4 = 56
+patterns, a beta(2, 4) score and a binary outcome. Runs alternate in pairs, and ratios
+are computed within a pair, because they vary less on a busy machine than times do. CPU
+seconds, which vary least, are reported as well."""
 
 from __future__ import annotations
 
@@ -81,7 +83,9 @@ def timed(task):
 
 
 def pairs(one, other, n_pairs: int) -> dict:
-    """Alternate two tasks; return the median times and the median ratio within a pair."""
+    """Alternate two tasks; return the median times and the median ratio within a
+    pair.
+    """
     walls, cpus = [], []
     for i in range(n_pairs + 1):
         order = (one, other) if i % 2 else (other, one)
@@ -95,7 +99,9 @@ def pairs(one, other, n_pairs: int) -> dict:
         "bare seconds": statistics.median(b for _, b in walls),
         "ratio": statistics.median(a / b for a, b in walls),
         "ratios": [round(a / b, 3) for a, b in walls],
-        "cpu ratio": statistics.median(a / b for a, b in cpus) if min(b for _, b in cpus) > 0 else None,
+        "cpu ratio": statistics.median(a / b for a, b in cpus)
+        if min(b for _, b in cpus) > 0
+        else None,
         "best seconds": min(a for a, _ in walls),
     }
 
@@ -130,7 +136,9 @@ def files(rows: list[int], n_pairs: int, folder: Path, kind: str) -> dict:
         for bits in (16, 10):
             assert len(bare(path, bits)) == len(ours(path, bits))
             row = {"rows": n, "bits": bits, "atoms": len(ours(path, bits))}
-            found["speed"].append(row | pairs(lambda: ours(path, bits), lambda: bare(path, bits), n_pairs))
+            found["speed"].append(
+                row | pairs(lambda: ours(path, bits), lambda: bare(path, bits), n_pairs)
+            )
             print(found["speed"][-1], flush=True)
         for bits, memory in ((16, None), (16, "1GB"), (10, None), (10, "200MB")):
             found["memory"].append({"rows": n} | peak(path, bits, memory))
@@ -138,11 +146,17 @@ def files(rows: list[int], n_pairs: int, folder: Path, kind: str) -> dict:
         atoms = ours(path, 16)
         _, fitting, _ = timed(lambda: PMCBoost().fit_atoms(atoms))
         _, auditing, _ = timed(lambda: audit(atoms))
-        found["downstream"].append({"rows": n, "atoms": len(atoms), "fit": fitting, "audit": auditing})
+        found["downstream"].append(
+            {"rows": n, "atoms": len(atoms), "fit": fitting, "audit": auditing}
+        )
         print(found["downstream"][-1], flush=True)
         path.unlink()
     for bits in (16, 10):
-        times = {row["rows"]: row["best seconds"] for row in found["speed"] if row["bits"] == bits}
+        times = {
+            row["rows"]: row["best seconds"]
+            for row in found["speed"]
+            if row["bits"] == bits
+        }
         if len(times) > 1:
             slope = np.polyfit(np.log(list(times)), np.log(list(times.values())), 1)[0]
             found[f"growth exponent at 2^-{bits}"] = float(slope)
@@ -150,13 +164,17 @@ def files(rows: list[int], n_pairs: int, folder: Path, kind: str) -> dict:
 
 
 def spark(n: int, n_pairs: int, folder: Path, kind: str) -> dict:
-    """narwhals compared with the same GROUP BY in Spark SQL; both read the file and return Arrow."""
+    """narwhals compared with the same GROUP BY in Spark SQL; both read the file and
+    return Arrow.
+    """
     import pyspark
     from pyspark.sql import SparkSession
 
     os.environ |= {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
     os.environ["SPARK_HOME"] = os.path.dirname(pyspark.__file__)
-    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    builder = SparkSession.builder.master("local[2]").config(
+        "spark.ui.enabled", "false"
+    )
     for key, value in {
         "driver.host": "127.0.0.1",
         "sql.shuffle.partitions": "4",
@@ -172,7 +190,9 @@ def spark(n: int, n_pairs: int, folder: Path, kind: str) -> dict:
         found.append(
             {"rows": n, "bits": bits}
             | pairs(
-                lambda: Atoms.from_frame(session.read.parquet(str(path)), **COLUMNS, resolution=2.0**-bits),
+                lambda: Atoms.from_frame(
+                    session.read.parquet(str(path)), **COLUMNS, resolution=2.0**-bits
+                ),
                 lambda: session.sql(sql).toArrow(),
                 n_pairs,
             )
@@ -193,42 +213,86 @@ def table(rows: list[dict], columns: list[str]) -> list[str]:
         )
 
     lines = [f"| {' | '.join(columns)} |", f"|{' --- |' * len(columns)}"]
-    return [*lines, *(f"| {' | '.join(cell(row[c]) for c in columns)} |" for row in rows)]
+    return [
+        *lines,
+        *(f"| {' | '.join(cell(row[c]) for c in columns)} |" for row in rows),
+    ]
 
 
 def report(found: dict) -> str:
-    lines = ["# Reduction of files", "", found["machine"], "", "Against the bare DuckDB query:", ""]
-    speed = ["rows", "bits", "atoms", "seconds", "bare seconds", "ratio", "cpu ratio", "pairs"]
+    lines = [
+        "# Reduction of files",
+        "",
+        found["machine"],
+        "",
+        "Against the bare DuckDB query:",
+        "",
+    ]
+    speed = [
+        "rows",
+        "bits",
+        "atoms",
+        "seconds",
+        "bare seconds",
+        "ratio",
+        "cpu ratio",
+        "pairs",
+    ]
     lines += table(found["speed"], speed)
-    lines += [f"\n{key}: {value:.2f}" for key, value in found.items() if key.startswith("growth")]
+    lines += [
+        f"\n{key}: {value:.2f}"
+        for key, value in found.items()
+        if key.startswith("growth")
+    ]
     lines += ["", "Peak memory of a fresh process:", ""]
-    lines += table(found["memory"], ["rows", "bits", "limit", "atoms", "peak MB", "seconds"])
+    lines += table(
+        found["memory"], ["rows", "bits", "limit", "atoms", "peak MB", "seconds"]
+    )
     lines += ["", "On the atoms at 2^-16, seconds:", ""]
     lines += table(found["downstream"], ["rows", "atoms", "fit", "audit"])
     if "spark" in found:
         lines += ["", "Spark, local[2], against the same GROUP BY in Spark SQL:", ""]
-        lines += table(found["spark"], ["rows", "bits", "seconds", "bare seconds", "ratio", "pairs"])
+        lines += table(
+            found["spark"],
+            ["rows", "bits", "seconds", "bare seconds", "ratio", "pairs"],
+        )
     return "\n".join(lines) + "\n"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("--rows", type=float, nargs="+", default=[1e6, 1e7])
     parser.add_argument("--pairs", type=int, default=7)
     parser.add_argument("--kind", choices=["float64", "float32"], default="float64")
     parser.add_argument("--spark", action="store_true")
     parser.add_argument("--spark-rows", type=float, default=1e7)
     parser.add_argument(
-        "--folder", type=Path, help="where to put the people; a temporary folder if not given"
+        "--folder",
+        type=Path,
+        help="where to put the people; a temporary folder if not given",
     )
     options = parser.parse_args()
-    about = [platform.machine(), f"{os.cpu_count()} cores", f"Python {platform.python_version()}"]
+    about = [
+        platform.machine(),
+        f"{os.cpu_count()} cores",
+        f"Python {platform.python_version()}",
+    ]
     about.append(f"DuckDB {duckdb.__version__}")
-    found = {"machine": f"{', '.join(about)}, load {os.getloadavg()[0]:.1f} at the start"}
-    with tempfile.TemporaryDirectory(prefix="propcal-bench-", dir=options.folder) as folder:
-        found |= files([int(n) for n in options.rows], options.pairs, Path(folder), options.kind)
+    found = {
+        "machine": f"{', '.join(about)}, load {os.getloadavg()[0]:.1f} at the start"
+    }
+    with tempfile.TemporaryDirectory(
+        prefix="propcal-bench-", dir=options.folder
+    ) as folder:
+        found |= files(
+            [int(n) for n in options.rows], options.pairs, Path(folder), options.kind
+        )
         if options.spark:
-            found |= spark(int(options.spark_rows), options.pairs, Path(folder), options.kind)
+            found |= spark(
+                int(options.spark_rows), options.pairs, Path(folder), options.kind
+            )
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / "reduction.json").write_text(json.dumps(found, indent=1) + "\n")
     (RESULTS / "reduction.md").write_text(report(found))

@@ -1,4 +1,5 @@
-"""Time and size of the HTML report of an audit, and how long Chromium takes to open it, if it is installed.
+"""Time and size of the HTML report of an audit, and how long Chromium takes to open it,
+if it is installed.
 
 python benchmarks/report.py
 
@@ -28,14 +29,20 @@ SHAPES = {
 
 def audited(levels: tuple[int, ...], n_bins: int, n: int = 60_000):
     rng = np.random.default_rng(0)
-    frame = pd.DataFrame({f"a{i}": rng.integers(0, k, n).astype(str) for i, k in enumerate(levels)})
+    frame = pd.DataFrame(
+        {f"a{i}": rng.integers(0, k, n).astype(str) for i, k in enumerate(levels)}
+    )
     score = rng.beta(1.5, 4, n)
     y = (rng.random(n) < score).astype(int)
-    return audit(y, score, sensitive_features=frame, gamma=1e-4, n_bins=n_bins, n_draws=100)
+    return audit(
+        y, score, sensitive_features=frame, gamma=1e-4, n_bins=n_bins, n_draws=100
+    )
 
 
 def seconds_to_open(page: str) -> float | None:
-    """From the request until everything works, the best of five; None without a browser."""
+    """From the request until everything works, the best of five; None without a
+    browser.
+    """
     browser = shutil.which("chromium")
     if browser is None:
         return None
@@ -44,7 +51,9 @@ def seconds_to_open(page: str) -> float | None:
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as driver:
         target = Path(folder) / "page.html"
         target.write_text(page, encoding="utf-8")
-        running = driver.chromium.launch(executable_path=browser, args=["--no-sandbox", "--disable-gpu"])
+        running = driver.chromium.launch(
+            executable_path=browser, args=["--no-sandbox", "--disable-gpu"]
+        )
         tab = running.new_page()
 
         def visit() -> None:
@@ -74,7 +83,9 @@ def main() -> None:
                     "seconds_to_open": seconds_to_open(page),
                 }
             )
-    (Path(__file__).parent / "results" / "report.json").write_text(json.dumps(rows, indent=1) + "\n")
+    (Path(__file__).parent / "results" / "report.json").write_text(
+        json.dumps(rows, indent=1) + "\n"
+    )
     print(json.dumps(rows, indent=1))
 
 

@@ -1,13 +1,13 @@
-"""The same people by every way to a corrected score: how many scores differ, bit by bit.
+"""The same people by every way to a corrected score: how many scores differ, bit by
+bit.
 
     python benchmarks/routes.py             # 100,000 people, some minutes
     python benchmarks/routes.py --spark     # on Spark as well
     python benchmarks/routes.py --rows 1000
 
-The correction has a smooth start and updates, columns of text and truth values, ranges of a number and a
-condition; some values are missing and some levels did not occur in fitting. Writes
-benchmarks/results/routes.json.
-"""
+The correction has a smooth start and updates, columns of text and truth values, ranges
+of a number and a condition; some values are missing and some levels did not occur in
+fitting. Writes benchmarks/results/routes.json."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from propcal import Correction, Groups, PMCBoost
-from propcal.data.file_source import open_file
 from propcal.errors import UnknownLevelWarning
+from propcal.reading.file_source import open_file
 from propcal.scoring.files import score_files
 
 RESULTS = Path(__file__).parent / "results"
@@ -43,12 +43,24 @@ READS = ["race", "icu", "age", "ward"]
 
 
 def people(n: int, seed: int) -> pd.DataFrame:
-    """People with text, truth values and two columns of numbers; many scores have few digits or bits."""
+    """People with text, truth values and two columns of numbers; many scores have few
+    digits or bits.
+    """
     rng = np.random.default_rng(seed)
     score = rng.beta(1.5, 4, n)
     kind = rng.integers(0, 4, n)
-    score = np.where(kind == 1, np.round(score, 2), np.where(kind == 2, np.round(score * 64) / 64, score))
-    rare = ["Asian", "Black", "White", None, *([] if seed == 0 else ["007", "TRUE", "1.0"])]
+    score = np.where(
+        kind == 1,
+        np.round(score, 2),
+        np.where(kind == 2, np.round(score * 64) / 64, score),
+    )
+    rare = [
+        "Asian",
+        "Black",
+        "White",
+        None,
+        *([] if seed == 0 else ["007", "TRUE", "1.0"]),
+    ]
     return pd.DataFrame(
         {
             "id": np.arange(n),
@@ -63,11 +75,18 @@ def people(n: int, seed: int) -> pd.DataFrame:
 
 def fitted() -> Correction:
     frame = people(FIT, seed=0)
-    factor = np.where(frame.icu, 1.5, 0.7) * np.where(frame.race == "Asian", 1.3, 1) * (0.8 + frame.ward / 10)
+    factor = (
+        np.where(frame.icu, 1.5, 0.7)
+        * np.where(frame.race == "Asian", 1.3, 1)
+        * (0.8 + frame.ward / 10)
+    )
     risk = np.clip(frame.risk * factor.fillna(1), 0, 1)
     y = np.random.default_rng(1).random(FIT) < risk
     groups = Groups(
-        columns=["race", "icu"], cuts={"age": [40, 64.5]}, where={"west": "ward in [2, 2.5]"}, intersections=2
+        columns=["race", "icu"],
+        cuts={"age": [40, 64.5]},
+        where={"west": "ward in [2, 2.5]"},
+        intersections=2,
     )
     model = PMCBoost(alpha=0.02, guard=None, groups=groups)
     return model.fit(frame.risk, y, sensitive_features=frame[READS]).correction_
@@ -76,24 +95,36 @@ def fitted() -> Correction:
 Route = Callable[[], Any]
 
 
-def in_memory(correction: Correction, frame: pd.DataFrame) -> Iterator[tuple[str, Route]]:
+def in_memory(
+    correction: Correction, frame: pd.DataFrame
+) -> Iterator[tuple[str, Route]]:
     table = pa.Table.from_pandas(frame, preserve_index=False)
-    score, columns = frame.risk.to_numpy(), {name: frame[name].to_numpy() for name in READS}
+    score, columns = (
+        frame.risk.to_numpy(),
+        {name: frame[name].to_numpy() for name in READS},
+    )
     order = np.random.default_rng(2).permutation(len(frame))
 
     def alone():
         rows = zip(score, *columns.values())
-        return [correction.apply([s], dict(zip(READS, ([v] for v in row)))).item() for s, *row in rows]
+        return [
+            correction.apply([s], dict(zip(READS, ([v] for v in row)))).item()
+            for s, *row in rows
+        ]
 
     def permuted():
         found = np.empty(len(frame))
-        found[order] = correction.apply(score[order], {name: c[order] for name, c in columns.items()})
+        found[order] = correction.apply(
+            score[order], {name: c[order] for name, c in columns.items()}
+        )
         return found
 
     def chunks():
         cuts = range(0, len(frame), CHUNK)
         parts = [frame.iloc[i : i + CHUNK] for i in cuts]
-        return np.concatenate([correction.apply(part.risk, part[READS]) for part in parts])
+        return np.concatenate(
+            [correction.apply(part.risk, part[READS]) for part in parts]
+        )
 
     def saved():
         with tempfile.TemporaryDirectory() as folder:
@@ -106,20 +137,39 @@ def in_memory(correction: Correction, frame: pd.DataFrame) -> Iterator[tuple[str
 
     yield "each person alone", alone
     yield "a permuted batch", permuted
-    yield "a numpy array of objects", lambda: correction.apply(score, frame[READS].to_numpy(dtype=object))
+    yield (
+        "a numpy array of objects",
+        lambda: correction.apply(score, frame[READS].to_numpy(dtype=object)),
+    )
     yield "pandas", lambda: correction.apply("risk", frame)["corrected"]
-    yield "pandas, categories", lambda: correction.apply(score, frame[READS].astype("category"))
+    yield (
+        "pandas, categories",
+        lambda: correction.apply(score, frame[READS].astype("category")),
+    )
     yield "polars", lambda: correction.apply("risk", pl.from_pandas(frame))["corrected"]
-    yield "lazy polars", lambda: correction.apply("risk", pl.from_pandas(frame).lazy()).collect()["corrected"]
+    yield (
+        "lazy polars",
+        lambda: correction.apply("risk", pl.from_pandas(frame).lazy()).collect()[
+            "corrected"
+        ],
+    )
     yield "pyarrow", lambda: correction.apply("risk", table)["corrected"]
     yield "a reader of batches", reader
     yield f"chunks of {CHUNK}", chunks
-    yield "Decimal scores", lambda: correction.apply([Decimal(repr(float(s))) for s in score], columns)
-    yield "a pickled correction", lambda: pickle.loads(pickle.dumps(correction)).apply(score, columns)
+    yield (
+        "Decimal scores",
+        lambda: correction.apply([Decimal(repr(float(s))) for s in score], columns),
+    )
+    yield (
+        "a pickled correction",
+        lambda: pickle.loads(pickle.dumps(correction)).apply(score, columns),
+    )
     yield "a saved correction", saved
 
 
-def files(correction: Correction, frame: pd.DataFrame, folder: Path) -> Iterator[tuple[str, Route]]:
+def files(
+    correction: Correction, frame: pd.DataFrame, folder: Path
+) -> Iterator[tuple[str, Route]]:
     def scored(name: str) -> Any:
         out = folder / f"{name}.out.parquet"
         score_files(correction, [([open_file(folder / name)], out)], score="risk")
@@ -131,21 +181,36 @@ def files(correction: Correction, frame: pd.DataFrame, folder: Path) -> Iterator
     yield "a Parquet file", lambda: scored("people.parquet")
 
 
-def databases(correction: Correction, frame: pd.DataFrame) -> Iterator[tuple[str, Route]]:
+def databases(
+    correction: Correction, frame: pd.DataFrame
+) -> Iterator[tuple[str, Route]]:
     duck, lite = duckdb.connect(), sqlite3.connect(":memory:")
     duck.register("frame", frame)
     duck.execute("CREATE TABLE people AS SELECT * FROM frame")
-    lite.execute("CREATE TABLE people (id INTEGER, risk REAL, race TEXT, icu INTEGER, age REAL, ward REAL)")
-    rows = frame.astype(object).where(frame.notna(), None).itertuples(index=False, name=None)
+    lite.execute(
+        "CREATE TABLE people (id INTEGER, risk REAL, race TEXT, icu INTEGER, age REAL, ward REAL)"
+    )
+    rows = (
+        frame.astype(object)
+        .where(frame.notna(), None)
+        .itertuples(index=False, name=None)
+    )
     lite.executemany("INSERT INTO people VALUES (?, ?, ?, ?, ?, ?)", rows)
 
     def relation():
-        return [row[-1] for row in sorted(correction.apply("risk", duck.table("people")).fetchall())]
+        return [
+            row[-1]
+            for row in sorted(correction.apply("risk", duck.table("people")).fetchall())
+        ]
 
     def by_sql(connection: Any, dialect: str, form: str) -> Any:
         types = {"icu": "boolean"} if dialect == "sqlite" else None  # which has 1 and 0
-        unseen = "keep" if form == "case" else None  # every combination would be too long an expression
-        made = correction.to_sql(dialect, score="risk", form=form, types=types, unseen=unseen)
+        unseen = (
+            "keep" if form == "case" else None
+        )  # every combination would be too long an expression
+        made = correction.to_sql(
+            dialect, score="risk", form=form, types=types, unseen=unseen
+        )
         for statement in made.setup:
             connection.execute(statement)
         query = f"SELECT id, corrected FROM ({made.query}) AS scored ORDER BY id"
@@ -155,14 +220,21 @@ def databases(correction: Correction, frame: pd.DataFrame) -> Iterator[tuple[str
     for dialect, connection in (("duckdb", duck), ("sqlite", lite)):
         for form in ("lookup", "case"):
             title = {"duckdb": "DuckDB", "sqlite": "SQLite"}[dialect]
-            yield f"SQL on {title}, {form}", lambda c=connection, d=dialect, f=form: by_sql(c, d, f)
+            yield (
+                f"SQL on {title}, {form}",
+                lambda c=connection, d=dialect, f=form: by_sql(c, d, f),
+            )
 
 
-def engines(correction: Correction, frame: pd.DataFrame, *, spark: bool) -> Iterator[tuple[str, Route]]:
+def engines(
+    correction: Correction, frame: pd.DataFrame, *, spark: bool
+) -> Iterator[tuple[str, Route]]:
     import dask.dataframe as dd
 
     def on_dask():
-        return correction.apply("risk", dd.from_pandas(frame, npartitions=7))["corrected"].compute()
+        return correction.apply("risk", dd.from_pandas(frame, npartitions=7))[
+            "corrected"
+        ].compute()
 
     yield "Dask", on_dask
     if not spark:
@@ -174,7 +246,12 @@ def engines(correction: Correction, frame: pd.DataFrame, *, spark: bool) -> Iter
     table = session.createDataFrame(pa.Table.from_pandas(frame, preserve_index=False))
 
     def on_spark():
-        rows = correction.apply("risk", table).select("id", "corrected").toArrow().sort_by("id")
+        rows = (
+            correction.apply("risk", table)
+            .select("id", "corrected")
+            .toArrow()
+            .sort_by("id")
+        )
         return rows["corrected"]
 
     yield "Spark", on_spark
@@ -195,7 +272,9 @@ def main() -> None:
         "smooth_start": correction.start is not None,
     }
     print(json.dumps(about), flush=True)
-    expected = correction.apply(frame.risk.to_numpy(), {name: frame[name].to_numpy() for name in READS})
+    expected = correction.apply(
+        frame.risk.to_numpy(), {name: frame[name].to_numpy() for name in READS}
+    )
     kept = correction.apply(frame.risk.to_numpy(), frame[READS], unseen="keep")
     found = []
     with tempfile.TemporaryDirectory() as folder:
@@ -209,13 +288,17 @@ def main() -> None:
                 began = time.perf_counter()
                 scores = np.asarray(route(), dtype=np.float64)
                 wanted = kept if name.endswith("case") else expected
-                different = int(np.count_nonzero(scores.view(np.int64) != wanted.view(np.int64)))
+                different = int(
+                    np.count_nonzero(scores.view(np.int64) != wanted.view(np.int64))
+                )
                 found.append({"route": name, "different": different})
                 print(
                     f"{different:7,} of {len(scores):,} differ: {name} ({time.perf_counter() - began:.1f} s)"
                 )
                 sys.stdout.flush()
-    (RESULTS / "routes.json").write_text(json.dumps(about | {"routes": found}, indent=1) + "\n")
+    (RESULTS / "routes.json").write_text(
+        json.dumps(about | {"routes": found}, indent=1) + "\n"
+    )
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
-"""What scoring costs: one person, in memory, from Parquet to Parquet, on every engine, and in memory used.
+"""What scoring costs: one person, in memory, from Parquet to Parquet, on every engine,
+and in memory used.
 
     python benchmarks/scoring.py            # 10^7 rows, some minutes on 2 cores
     python benchmarks/scoring.py --quick    # 10^6 rows
     python benchmarks/scoring.py --one      # one person at a time alone, some seconds
 
-Ratios are medians over alternating pairs of runs in one process, because a busy machine slows down both.
-Writes benchmarks/results/scoring.json.
-"""
+Ratios are medians over alternating pairs of runs in one process, because a busy machine
+slows down both. Writes benchmarks/results/scoring.json."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ import pyarrow.parquet as pq
 from engine import SHAPES, encode, people
 
 from propcal import Correction, PMCBoost
-from propcal.data.file_source import open_file
+from propcal.reading.file_source import open_file
 from propcal.scoring.files import score_files
 
 RESULTS = Path(__file__).parent / "results"
@@ -56,7 +56,9 @@ def pairs(ours, theirs, n: int = PAIRS) -> dict:
 
 
 def one_person(corrections: dict, score, frame: pd.DataFrame) -> list[dict]:
-    """Microseconds of `score_one`, of `apply` on one row, and whether a thousand people get the same bits."""
+    """Microseconds of `score_one`, of `apply` on one row, and whether a thousand people
+    get the same bits.
+    """
     rows, scores = frame[:1000].to_dict("records"), score[:1000].tolist()
     found = []
     for name, correction in corrections.items():
@@ -69,7 +71,9 @@ def one_person(corrections: dict, score, frame: pd.DataFrame) -> list[dict]:
 
         def few(correction=correction):
             for s, row in zip(scores[:50], rows):
-                correction.apply([s], {column: [value] for column, value in row.items()})
+                correction.apply(
+                    [s], {column: [value] for column, value in row.items()}
+                )
 
         ours, theirs = (min(seconds(task) for _ in range(15)) for task in (many, few))
         found.append(
@@ -103,7 +107,9 @@ def in_memory(corrections: dict, score, frame: pd.DataFrame) -> list[dict]:
                 lambda: correction.apply(score, columns),
                 lambda: encode_and_search(score, columns, owner, begin),
             )
-            found.append({"correction": name, "columns": kind, "rows": len(score)} | row)
+            found.append(
+                {"correction": name, "columns": kind, "rows": len(score)} | row
+            )
             print(json.dumps(found[-1]), flush=True)
     return found
 
@@ -115,7 +121,9 @@ def files(corrections: dict, source: Path, rows: int) -> list[dict]:
     found = []
     for name, correction in corrections.items():
         row = pairs(
-            lambda: score_files(correction, [([open_file(source)], target)], score="risk"),
+            lambda: score_files(
+                correction, [([open_file(source)], target)], score="risk"
+            ),
             lambda: connection.execute(query).fetchall(),
         )
         sizes = {
@@ -128,7 +136,9 @@ def files(corrections: dict, source: Path, rows: int) -> list[dict]:
 
 
 def peak_memory(model: Path, source: Path, rows: int) -> dict:
-    """The memory of a process that applies a correction to a file, including the interpreter."""
+    """The memory of a process that applies a correction to a file, including the
+    interpreter.
+    """
     out = source.with_name("peak.parquet")
     program = (
         "import sys; from propcal.cli import main\n"
@@ -136,9 +146,21 @@ def peak_memory(model: Path, source: Path, rows: int) -> dict:
         # getrusage would include the memory of this process
         "finally: print([line.split()[1] for line in open('/proc/self/status') if 'VmHWM' in line][0])"
     )
-    command = ["apply", str(model), str(source), "--score", "risk", "-o", str(out), "--force"]
+    command = [
+        "apply",
+        str(model),
+        str(source),
+        "--score",
+        "risk",
+        "-o",
+        str(out),
+        "--force",
+    ]
     done = subprocess.run(
-        [sys.executable, "-c", program, *command], capture_output=True, text=True, check=True
+        [sys.executable, "-c", program, *command],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     row = {"rows": rows, "peak_megabytes": round(int(done.stdout.split()[-1]) / 1024)}
     print(json.dumps(row), flush=True)
@@ -146,7 +168,9 @@ def peak_memory(model: Path, source: Path, rows: int) -> dict:
 
 
 def engines(correction: Correction, source: Path, rows: int, spark: bool) -> list[dict]:
-    """Read a file and sum its corrected scores, compared with reading and correcting it in memory."""
+    """Read a file and sum its corrected scores, compared with reading and correcting it
+    in memory.
+    """
     import dask.dataframe as dd
     import polars as pl
 
@@ -156,17 +180,26 @@ def engines(correction: Correction, source: Path, rows: int, spark: bool) -> lis
 
     connection = duckdb.connect()
     relation = connection.from_parquet(str(source))
-    lazy, partitions = pl.scan_parquet(source), dd.read_parquet(source, split_row_groups=8)
+    lazy, partitions = (
+        pl.scan_parquet(source),
+        dd.read_parquet(source, split_row_groups=8),
+    )
     tasks = {
         "pyarrow reader": lambda: sum(
             batch.column("corrected").to_numpy().sum()
             for batch in correction.apply("risk", relation.to_arrow_reader(1 << 17))
         ),
         "polars, streaming": lambda: (
-            correction.apply("risk", lazy).select(pl.col("corrected").sum()).collect(engine="streaming")
+            correction.apply("risk", lazy)
+            .select(pl.col("corrected").sum())
+            .collect(engine="streaming")
         ),
-        "DuckDB relation": lambda: correction.apply("risk", relation).aggregate("sum(corrected)").fetchall(),
-        "Dask, threads": lambda: correction.apply("risk", partitions).corrected.sum().compute(),
+        "DuckDB relation": lambda: (
+            correction.apply("risk", relation).aggregate("sum(corrected)").fetchall()
+        ),
+        "Dask, threads": lambda: (
+            correction.apply("risk", partitions).corrected.sum().compute()
+        ),
     }
     if spark:
         sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
@@ -174,7 +207,9 @@ def engines(correction: Correction, source: Path, rows: int, spark: bool) -> lis
 
         larger = {"spark.sql.execution.arrow.maxRecordsPerBatch": "100000"}
         frame = spark_session("local[2]", **larger).read.parquet(str(source))
-        tasks["Spark local[2]"] = lambda: correction.apply("risk", frame).groupBy().sum("corrected").collect()
+        tasks["Spark local[2]"] = lambda: (
+            correction.apply("risk", frame).groupBy().sum("corrected").collect()
+        )
     found = []
     for name, task in tasks.items():
         found.append({"engine": name, "rows": rows} | pairs(task, memory))
@@ -198,17 +233,31 @@ def main() -> None:
     one = one_person(corrections, score, frame)
     if arguments.one:
         known = json.loads((RESULTS / "scoring.json").read_text())
-        (RESULTS / "scoring.json").write_text(json.dumps(known | {"one_person": one}, indent=1) + "\n")
+        (RESULTS / "scoring.json").write_text(
+            json.dumps(known | {"one_person": one}, indent=1) + "\n"
+        )
         return
     shapes = {
-        name: {"pieces": c.n_segments, "updates": c.n_updates, "smooth_start": c.start is not None}
+        name: {
+            "pieces": c.n_segments,
+            "updates": c.n_updates,
+            "smooth_start": c.start is not None,
+        }
         for name, c in corrections.items()
     }
     with tempfile.TemporaryDirectory() as folder:
         source, tenth = Path(folder) / "people.parquet", Path(folder) / "tenth.parquet"
-        table = pa.table({**{name: frame[name] for name in frame}, "risk": score, "y": y.astype(np.int8)})
+        table = pa.table(
+            {
+                **{name: frame[name] for name in frame},
+                "risk": score,
+                "y": y.astype(np.int8),
+            }
+        )
         duckdb.connect().from_arrow(table).write_parquet(str(source))
-        duckdb.connect().from_arrow(table.slice(0, rows // 10)).write_parquet(str(tenth))
+        duckdb.connect().from_arrow(table.slice(0, rows // 10)).write_parquet(
+            str(tenth)
+        )
         del table
         corrections["default"].save(Path(folder) / "model.json")
         result = {
@@ -221,7 +270,9 @@ def main() -> None:
                 peak_memory(Path(folder) / "model.json", tenth, rows // 10),
                 peak_memory(Path(folder) / "model.json", source, rows),
             ],
-            "engines": engines(corrections["default"], source, rows, not arguments.no_spark),
+            "engines": engines(
+                corrections["default"], source, rows, not arguments.no_spark
+            ),
         }
     (RESULTS / "scoring.json").write_text(json.dumps(result, indent=1) + "\n")
 

@@ -1,11 +1,12 @@
-"""What each difference between the set-ups held-out and authors-code does to the losses, one at a time.
+"""What each difference between the set-ups held-out and authors-code does to the
+losses, one at a time.
 
 python benchmarks/setup_differences.py [SHUFFLES] [ROWS]
 
-On simulated visits, with race, gender and insurance as groups: MC, PMC and DC loss of the base model and of
-PMCBoost (alpha 0.1, gamma 0.05, rho 0.1) in the test set by the fixed rule, medians over shuffles and the two
-base models LR and RF, as multiples of those of held-out.
-"""
+On simulated visits, with race, gender and insurance as groups: MC, PMC and DC loss of
+the base model and of PMCBoost (alpha 0.1, gamma 0.05, rho 0.1) in the test set by the
+fixed rule, medians over shuffles and the two base models LR and RF, as multiples of
+those of held-out."""
 
 from __future__ import annotations
 
@@ -15,12 +16,22 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from propcal.paper.experiment import Experiment
-from propcal.paper.settings import BASE, GROUPINGS, PMC, SETUPS, Setting, Setup, setup_of
+from propcal.paper.settings import (
+    BASE,
+    GROUPINGS,
+    PMC,
+    SETUPS,
+    Setting,
+    Setup,
+    setup_of,
+)
 from propcal.paper.trial_store import LOSSES, Store
 
 HELD_OUT, AUTHORS = setup_of("held-out"), setup_of("authors-code")
 DIFFERENCES = [
-    name for name, value in SETUPS["authors-code"].items() if SETUPS["held-out"].get(name) != value
+    name
+    for name, value in SETUPS["authors-code"].items()
+    if SETUPS["held-out"].get(name) != value
 ]
 
 
@@ -30,22 +41,39 @@ def losses(setup: Setup, shuffles: int, rows: int) -> list[float]:
     with TemporaryDirectory() as folder:
         path = Path(folder) / "x.sqlite"
         what = {"rows": rows, "models": ["LR", "RF"], "settings": settings}
-        store: Store = Experiment(path, trials=shuffles, setup=setup, **what).run(jobs=1)
+        store: Store = Experiment(path, trials=shuffles, setup=setup, **what).run(
+            jobs=1
+        )
         middle = store.trials().groupby("method")[[*LOSSES, "n_sweeps"]].median()
-    return [*middle.loc[BASE, [*LOSSES]], *middle.loc[PMC, [*LOSSES]], middle.loc[PMC, "n_sweeps"]]
+    return [
+        *middle.loc[BASE, [*LOSSES]],
+        *middle.loc[PMC, [*LOSSES]],
+        middle.loc[PMC, "n_sweeps"],
+    ]
 
 
 def main(shuffles: int, rows: int) -> None:
     first = losses(HELD_OUT, shuffles, rows)
     print(
-        f"{shuffles} shuffles, {rows:,} visits; base model MC PMC DC | PMCBoost MC PMC DC sweeps", flush=True
+        f"{shuffles} shuffles, {rows:,} visits; base model MC PMC DC | PMCBoost MC PMC DC sweeps",
+        flush=True,
     )
     print("| held-out |", *(f"{v:.3g} |" for v in first), flush=True)
     for name in [*DIFFERENCES, "all"]:
-        setup = replace(HELD_OUT, name=name, **{name: getattr(AUTHORS, name)}) if name != "all" else AUTHORS
+        setup = (
+            replace(HELD_OUT, name=name, **{name: getattr(AUTHORS, name)})
+            if name != "all"
+            else AUTHORS
+        )
         found = losses(setup, shuffles, rows)
-        print(f"| {name} |", *(f"{a / b:.2f}x |" for a, b in zip(found, first)), flush=True)
+        print(
+            f"| {name} |",
+            *(f"{a / b:.2f}x |" for a, b in zip(found, first)),
+            flush=True,
+        )
 
 
 if __name__ == "__main__":
-    main(*(int(value) for value in (*sys.argv[1:], *("3", "60000")[len(sys.argv) - 1 :])))
+    main(
+        *(int(value) for value in (*sys.argv[1:], *("3", "60000")[len(sys.argv) - 1 :]))
+    )

@@ -1,4 +1,5 @@
-"""Sites: coverage of prediction intervals, perfect scores at small sites, shared atoms against exact ones.
+"""Sites: coverage of prediction intervals, perfect scores at small sites, shared atoms
+against exact ones.
 
 python benchmarks/sites.py [--draws 400] [--seed 2000] [--only shared]
 
@@ -22,10 +23,11 @@ RESULTS = Path(__file__).parent / "results" / "sites.json"
 
 
 def coverage(n_sites, tau, draws, seed):
-    """The share of new sites that prediction intervals hold, and of means that intervals hold.
+    """The share of new sites that prediction intervals hold, and of means that
+    intervals hold.
 
-    Sites have 300 to 5,000 people and an event rate of 30 %; log O/E differs between them by tau.
-    """
+    Sites have 300 to 5,000 people and an event rate of 30 %; log O/E differs between
+    them by tau."""
     rng = np.random.default_rng([seed, n_sites, int(1000 * tau)])
     new, usual, mean = [], [], []
     for _ in range(draws):
@@ -33,10 +35,15 @@ def coverage(n_sites, tau, draws, seed):
         estimate = rng.normal(0, tau, n_sites) + rng.normal(0, np.sqrt(variance))
         found = random_effects(estimate, variance)
         reach = stats.t.ppf(0.975, n_sites - 2) * np.sqrt(found.tau2 + found.error**2)
-        ends = (found.prediction_low, found.prediction_high), (found.mean - reach, found.mean + reach)
+        ends = (
+            (found.prediction_low, found.prediction_high),
+            (found.mean - reach, found.mean + reach),
+        )
         for (low, high), held in zip(ends, (new, usual)):
             held.append(
-                float(low <= 0 <= high) if tau == 0 else np.diff(stats.norm.cdf([low / tau, high / tau]))[0]
+                float(low <= 0 <= high)
+                if tau == 0
+                else np.diff(stats.norm.cdf([low / tau, high / tau]))[0]
             )
         mean.append(found.low <= 0 <= found.high)
     return {
@@ -49,14 +56,26 @@ def coverage(n_sites, tau, draws, seed):
 
 
 def perfect(sizes, shape, draws, seed):
-    """How often anything is claimed of a perfect score, and the mean over sites, with its interval."""
-    rng = np.random.default_rng([seed, len(sizes), sum(sizes), *(int(10 * part) for part in shape)])
+    """How often anything is claimed of a perfect score, and the mean over sites, with
+    its interval.
+    """
+    rng = np.random.default_rng(
+        [seed, len(sizes), sum(sizes), *(int(10 * part) for part in shape)]
+    )
     site = np.repeat([f"site {i}" for i in range(len(sizes))], sizes)
     wrong, held, mean = 0, [], []
     for _ in range(draws):
         risk = rng.beta(*shape, len(site))
-        frame = pd.DataFrame({"site": site, "risk": risk, "y": (rng.random(len(site)) < risk).astype(int)})
-        found = compare_sites(Atoms.from_frame(frame, score="risk", outcome="y", site="site"))
+        frame = pd.DataFrame(
+            {
+                "site": site,
+                "risk": risk,
+                "y": (rng.random(len(site)) < risk).astype(int),
+            }
+        )
+        found = compare_sites(
+            Atoms.from_frame(frame, score="risk", outcome="y", site="site")
+        )
         wrong += found.conclusion == "miscalibrated"
         if "observed_expected" in found.summary.index:
             row = found.summary.loc["observed_expected"]
@@ -83,12 +102,17 @@ PERFECT = (
 
 
 def data_sets(seed):
-    """Twenty: simulated emergency visits of several sizes, and scores of several shapes."""
+    """Twenty: simulated emergency visits of several sizes, and scores of several
+    shapes.
+    """
     for i, n in enumerate((2000, 5000, 10_000, 20_000, 50_000)):
         for wrong in (1.0, 0.85):
             visits = make_ed_visits(n, seed=seed + i)
             score = np.clip(visits.true_risk / wrong, 0, 1)
-            yield f"visits {n} x {wrong}", visits[["race", "gender"]].assign(score=score, y=visits.admitted)
+            yield (
+                f"visits {n} x {wrong}",
+                visits[["race", "gender"]].assign(score=score, y=visits.admitted),
+            )
     for i, (a, b) in enumerate([(1.3, 4), (0.5, 20), (3, 2), (1, 1), (2, 30)]):
         for n in (5000, 30_000):
             rng = np.random.default_rng([seed, i, n])
@@ -97,17 +121,23 @@ def data_sets(seed):
                 "race": rng.choice(list("ABCD"), n, p=[0.6, 0.3, 0.08, 0.02]),
                 "gender": rng.choice(["F", "M"], n),
             }
-            y = (rng.random(n) < score * np.where(groups["race"] == "B", 0.8, 1)).astype(int)
+            y = (
+                rng.random(n) < score * np.where(groups["race"] == "B", 0.8, 1)
+            ).astype(int)
             yield f"Beta({a}, {b}), {n}", pd.DataFrame(groups).assign(score=score, y=y)
 
 
 def shared(seed):
     rows = []
     for name, frame in data_sets(seed):
-        atoms = Atoms.from_frame(frame, score="score", outcome="y", groups=["race", "gender"])
+        atoms = Atoms.from_frame(
+            frame, score="score", outcome="y", groups=["race", "gender"]
+        )
         cells = atoms.share()
         exact, merged = audit(atoms, n_draws=100), audit(cells, n_draws=100)
-        both = exact.groups[exact.groups.kept].merge(merged.groups[merged.groups.kept], on="group")
+        both = exact.groups[exact.groups.kept].merge(
+            merged.groups[merged.groups.kept], on="group"
+        )
         everybody = both.iloc[0]
         bounds = shared_bounds(cells)
         rows.append(
@@ -118,14 +148,20 @@ def shared(seed):
                 "cells": len(cells),
                 "groups kept": f"{len(both)} of {int(exact.groups.kept.sum())}",
                 "O/E, largest relative difference": float(
-                    (both.observed_expected_x / both.observed_expected_y - 1).abs().max()
+                    (both.observed_expected_x / both.observed_expected_y - 1)
+                    .abs()
+                    .max()
                 ),
                 "slope, everybody": float(everybody.slope_x - everybody.slope_y),
-                "intercept, everybody": float(everybody.intercept_x - everybody.intercept_y),
+                "intercept, everybody": float(
+                    everybody.intercept_x - everybody.intercept_y
+                ),
                 "AUROC, exact": float(everybody.auroc_x),
                 "AUROC, shared": float(everybody.auroc_y),
                 "AUROC, printed bounds": [round(x, 4) for x in bounds.auroc],
-                "AUROC, largest difference of a group": float((both.auroc_x - both.auroc_y).abs().max()),
+                "AUROC, largest difference of a group": float(
+                    (both.auroc_x - both.auroc_y).abs().max()
+                ),
                 "Brier, exact": float(everybody.brier_x),
                 "Brier, shared": float(everybody.brier_y),
                 "Brier, printed bounds": [round(x, 4) for x in bounds.brier],
@@ -136,28 +172,46 @@ def shared(seed):
 
 
 def hospitals(seed, repeats):
-    """Five hospitals of 6,000 to 14,000 people, as in the guide: exact and shared measures of each site."""
+    """Five hospitals of 6,000 to 14,000 people, as in the guide: exact and shared
+    measures of each site.
+    """
     factor = {"North": 1.25, "South": 1.15, "East": 1.3, "West": 1.2, "Centre": 1.1}
     rows = []
     for repeat in range(repeats):
         exact = []
         for number, (name, too_high) in enumerate(factor.items()):
-            visits = make_ed_visits(6000 + 2000 * number, seed=seed + 10 * repeat + number)
+            visits = make_ed_visits(
+                6000 + 2000 * number, seed=seed + 10 * repeat + number
+            )
             visits["risk"] = np.clip(visits.true_risk * too_high, 0, 0.97)
-            columns = {"score": "risk", "outcome": "admitted", "groups": ["race", "gender"]}
+            columns = {
+                "score": "risk",
+                "outcome": "admitted",
+                "groups": ["race", "gender"],
+            }
             exact.append(Atoms.from_frame(visits, **columns, site=name))
-        one, other = compare_sites(sum(exact)), compare_sites(sum(part.share() for part in exact))
+        one, other = (
+            compare_sites(sum(exact)),
+            compare_sites(sum(part.share() for part in exact)),
+        )
         row = {"repeat": repeat}
         for measure in ("observed_expected", "intercept", "slope", "auroc"):
             difference = one.sites[measure] - other.sites[measure]
-            row[f"{measure}, largest difference of a site"] = float(difference.abs().max())
+            row[f"{measure}, largest difference of a site"] = float(
+                difference.abs().max()
+            )
             row[f"{measure}, new site"] = [
-                [round(float(found.summary[f"prediction_{end}"][measure]), 3) for end in ("low", "high")]
+                [
+                    round(float(found.summary[f"prediction_{end}"][measure]), 3)
+                    for end in ("low", "high")
+                ]
                 for found in (one, other)
             ]
         inside = one.sites.auroc.between(other.sites.auroc_low, other.sites.auroc_high)
         row["AUROC within the shared interval, of 5"] = int(inside.sum())
-        row["same findings"] = one.sites["finding"].tolist() == other.sites["finding"].tolist()
+        row["same findings"] = (
+            one.sites["finding"].tolist() == other.sites["finding"].tolist()
+        )
         rows.append(row)
     return rows
 
@@ -166,11 +220,19 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--draws", type=int, default=400)
     parser.add_argument("--seed", type=int, default=2000)
-    parser.add_argument("--only", choices=["shared"], help="keep the coverage that was measured before")
+    parser.add_argument(
+        "--only", choices=["shared"], help="keep the coverage that was measured before"
+    )
     options = parser.parse_args()
-    result = {"seed": options.seed, "draws": options.draws, "shared atoms": shared(options.seed)}
+    result = {
+        "seed": options.seed,
+        "draws": options.draws,
+        "shared atoms": shared(options.seed),
+    }
     result["five hospitals"] = hospitals(options.seed, 20)
-    result["perfect scores"] = [perfect(*about, options.draws // 2, options.seed) for about in PERFECT]
+    result["perfect scores"] = [
+        perfect(*about, options.draws // 2, options.seed) for about in PERFECT
+    ]
     print(json.dumps(result, indent=1), flush=True)
     if options.only:
         before = json.loads(RESULTS.read_text())

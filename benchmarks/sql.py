@@ -1,14 +1,15 @@
-"""Time for correcting scores with SQL, as a ratio to a plain copy of the same rows, and the size of the SQL.
+"""Time for correcting scores with SQL, as a ratio to a plain copy of the same rows, and
+the size of the SQL.
 
     python benchmarks/sql.py                            # DuckDB 10^7 rows, SQLite 10^6
-    python benchmarks/sql.py postgres --dsn DSN         # 10^6 rows
-    python benchmarks/sql.py spark                      # 10^7 rows, beside Correction.apply; on Linux
+    python benchmarks/sql.py postgres --dsn DSN         # 10^6 rows python
+    benchmarks/sql.py spark                      # 10^7 rows, beside Correction.apply;
+    on Linux
 
-One correction is large (120 patterns of four attributes), one is small (10 patterns of two), and one is small
-and has points; all are default fits. Ratios are those of processor time on DuckDB and Spark, of time
-elsewhere: the median of pairs of runs.
-Adds its rows to benchmarks/results/sql.json.
-"""
+One correction is large (120 patterns of four attributes), one is small (10 patterns of
+two), and one is small and has points; all are default fits. Ratios are those of
+processor time on DuckDB and Spark, of time elsewhere: the median of pairs of runs. Adds
+its rows to benchmarks/results/sql.json."""
 
 from __future__ import annotations
 
@@ -49,13 +50,19 @@ def people(n: int, seed: int) -> pd.DataFrame:
 
 def corrections() -> dict[str, Correction]:
     frame = people(60_000, seed=1)
-    wrong = np.where(frame["sex"] == "F", 0.7, 1.2) * np.where(frame["race"] == "Asian", 1.4, 1)
+    wrong = np.where(frame["sex"] == "F", 0.7, 1.2) * np.where(
+        frame["race"] == "Asian", 1.4, 1
+    )
     wrong *= np.where(frame["plan"] == "free", 1.2, 0.9)
-    died = np.random.default_rng(2).random(len(frame)) < np.clip(frame["risk"] * wrong, 0, 1)
+    died = np.random.default_rng(2).random(len(frame)) < np.clip(
+        frame["risk"] * wrong, 0, 1
+    )
     groups = Groups(columns=["race", "sex", "plan"], cuts={"age": [40, 65]})
     large = PMCBoost(groups=groups, gamma=0.01, unseen="error")
     small = PMCBoost(groups=Groups(columns=["race", "sex"]), unseen="error")
-    points = PMCBoost(groups=Groups(columns=["race", "sex"]), features=["plan", "age"], unseen="error")
+    points = PMCBoost(
+        groups=Groups(columns=["race", "sex"]), features=["plan", "age"], unseen="error"
+    )
     fitted = {"large": large, "small": small, "points": points}
     return {
         name: model.fit(frame["risk"], died, sensitive_features=frame).correction_
@@ -64,7 +71,9 @@ def corrections() -> dict[str, Correction]:
 
 
 def pairs(ours, theirs, clock) -> tuple[float, float]:
-    """Run both once to warm up, then in turn: the median ratio, and the median time of ours."""
+    """Run both once to warm up, then in turn: the median ratio, and the median time of
+    ours.
+    """
     ours(), theirs()
     times = []
     for _ in range(PAIRS):
@@ -81,7 +90,11 @@ class DuckDb:
 
     def __init__(self, frame: pd.DataFrame, folder: Path) -> None:
         self.run = duckdb.connect().execute
-        pq.write_table(pa.Table.from_pandas(frame), folder / "people.parquet", row_group_size=250_000)
+        pq.write_table(
+            pa.Table.from_pandas(frame),
+            folder / "people.parquet",
+            row_group_size=250_000,
+        )
         self.run(f"CREATE VIEW people AS SELECT * FROM '{folder}/people.parquet'")
         self.out = folder / "out.parquet"
 
@@ -98,7 +111,9 @@ class Sqlite:
         self.load(frame)
 
     def load(self, frame: pd.DataFrame) -> None:
-        kinds = [self.number if kind.kind == "f" else self.text for kind in frame.dtypes]
+        kinds = [
+            self.number if kind.kind == "f" else self.text for kind in frame.dtypes
+        ]
         self.run(f"CREATE TABLE people ({', '.join(map(' '.join, zip(frame, kinds)))})")
         for row in frame.itertuples(index=False, name=None):
             self.run("INSERT INTO people VALUES (?, ?, ?, ?, ?)", row)
@@ -128,7 +143,9 @@ class Postgres(Sqlite):
 
 
 def processor_time() -> float:
-    """Of this process and all that it started, such as Java and its workers; on Linux."""
+    """Of this process and all that it started, such as Java and its workers; on
+    Linux.
+    """
     parent, ticks = {}, {}
     for file in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -150,11 +167,19 @@ class Spark:
     def __init__(self, frame: pd.DataFrame, folder: Path) -> None:
         from pyspark.sql import SparkSession
 
-        builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-        builder = builder.config("spark.sql.execution.arrow.maxRecordsPerBatch", "100000")
+        builder = SparkSession.builder.master("local[2]").config(
+            "spark.ui.enabled", "false"
+        )
+        builder = builder.config(
+            "spark.sql.execution.arrow.maxRecordsPerBatch", "100000"
+        )
         self.session = builder.config("spark.driver.memory", "4g").getOrCreate()
         self.run = self.session.sql
-        pq.write_table(pa.Table.from_pandas(frame), folder / "people.parquet", row_group_size=250_000)
+        pq.write_table(
+            pa.Table.from_pandas(frame),
+            folder / "people.parquet",
+            row_group_size=250_000,
+        )
         self.people = self.session.read.parquet(f"{folder}/people.parquet")
         self.people.createOrReplaceTempView("people")
         self.out = folder / "out.parquet"
@@ -168,7 +193,9 @@ class Spark:
 
 def measure(name: str, database, size: str, model: Correction, n: int) -> list[dict]:
     rows = []
-    for form in ("lookup", "case") if size == "small" and name != "spark" else ("lookup",):
+    for form in (
+        ("lookup", "case") if size == "small" and name != "spark" else ("lookup",)
+    ):
         made = model.to_sql(name, score="risk", form=form)
         if name != "spark":
             database.run("DROP TABLE IF EXISTS propcal_lookup")
@@ -199,7 +226,14 @@ def measure(name: str, database, size: str, model: Correction, n: int) -> list[d
             lambda: database.copy("SELECT * FROM people"),
             database.clock,
         )
-        rows.append({**rows[-1], "how": "apply", "ratio": round(ratio, 2), "seconds": round(seconds, 2)})
+        rows.append(
+            {
+                **rows[-1],
+                "how": "apply",
+                "ratio": round(ratio, 2),
+                "seconds": round(seconds, 2),
+            }
+        )
         print(rows[-1], flush=True)
     return rows
 
@@ -214,9 +248,20 @@ def main() -> None:
     for name in chosen.databases:
         n = chosen.rows or ROWS[name]
         with tempfile.TemporaryDirectory() as folder:
-            make = {"duckdb": DuckDb, "sqlite": Sqlite, "postgres": Postgres, "spark": Spark}[name]
-            database = make(people(n, seed=3), chosen.dsn if name == "postgres" else Path(folder))
-            rows = [row for size, model in fitted.items() for row in measure(name, database, size, model, n)]
+            make = {
+                "duckdb": DuckDb,
+                "sqlite": Sqlite,
+                "postgres": Postgres,
+                "spark": Spark,
+            }[name]
+            database = make(
+                people(n, seed=3), chosen.dsn if name == "postgres" else Path(folder)
+            )
+            rows = [
+                row
+                for size, model in fitted.items()
+                for row in measure(name, database, size, model, n)
+            ]
         known = json.loads(RESULTS.read_text()) if RESULTS.exists() else []
         rows = [row for row in known if row["database"] != name] + rows
         RESULTS.write_text(json.dumps(rows, indent=1) + "\n")

@@ -1,15 +1,17 @@
-"""Fits the simulated visits of the paper's experiment to what is public about its patients.
+"""Fits the simulated visits of the paper's experiment to what is public about its
+patients.
 
 python benchmarks/surrogate.py [ROWS]
 
-The counts and admission rates by group, and so the share of admissions, are those of the paper's Table 1 by
-construction. Three numbers are free. `details` is chosen so that 100 words of the complaint occur in at least
-100 training visits: the authors' description of the cohort names the 100 most frequent words. How strongly
-admission depends on illness and on the complaint is chosen so that logistic regression and random forest have
-the AUROC that the authors' public notebook reports for MIMIC (0.896 and 0.870): a quadratic surface of each
-AUROC over a grid of both effects, then least squares. The result is `[surrogates.calibrated]` in
-`propcal/paper/settings.toml`; the last line printed is the AUROC measured there.
-"""
+The counts and admission rates by group, and so the share of admissions, are those of
+the paper's Table 1 by construction. Three numbers are free. `details` is chosen so that
+100 words of the complaint occur in at least 100 training visits: the authors'
+description of the cohort names the 100 most frequent words. How strongly admission
+depends on illness and on the complaint is chosen so that logistic regression and random
+forest have the AUROC that the authors' public notebook reports for MIMIC (0.896 and
+0.870): a quadratic surface of each AUROC over a grid of both effects, then least
+squares. The result is `[surrogates.calibrated]` in `propcal/paper/settings.toml`; the
+last line printed is the AUROC measured there."""
 
 from __future__ import annotations
 
@@ -46,7 +48,9 @@ def frequent_words(rows: int, details: int) -> int:
 
 
 def aurocs(illness: float, complaint: float, details: int, rows: int) -> list[float]:
-    """The AUROC of LR and RF on held-out visits, trained on half of the training visits."""
+    """The AUROC of LR and RF on held-out visits, trained on half of the training
+    visits.
+    """
     effects = {"illness_effect": illness, "complaint_effect": complaint}
     learn, test = training(make_ed_visits(rows, **effects, details=details))
     features = Features(ADMISSIONS).fit(learn)
@@ -54,7 +58,11 @@ def aurocs(illness: float, complaint: float, details: int, rows: int) -> list[fl
     for name in PUBLIC:
         y = learn["admitted"].to_numpy()
         model = train(name, features.transform(learn), y, 0, len(ADMISSIONS.numbers))
-        found.append(float(roc_auc_score(test["admitted"], model.score(features.transform(test)))))
+        found.append(
+            float(
+                roc_auc_score(test["admitted"], model.score(features.transform(test)))
+            )
+        )
     return found
 
 
@@ -71,13 +79,23 @@ def main(rows: int) -> None:
     found = []
     for point in grid:
         found.append(aurocs(*point, details, rows))
-        print("illness {:g}, complaint {:g}:".format(*point), *(f"{v:.4f}" for v in found[-1]), flush=True)
-    surface, *_ = np.linalg.lstsq(np.array([terms(point) for point in grid]), np.array(found), rcond=None)
+        print(
+            "illness {:g}, complaint {:g}:".format(*point),
+            *(f"{v:.4f}" for v in found[-1]),
+            flush=True,
+        )
+    surface, *_ = np.linalg.lstsq(
+        np.array([terms(point) for point in grid]), np.array(found), rcond=None
+    )
     target = np.array([*PUBLIC.values()])
-    best = least_squares(lambda x: terms(x) @ surface - target, (4.0, 1.6), bounds=((0.5, 0.5), (8, 8)))
+    best = least_squares(
+        lambda x: terms(x) @ surface - target, (4.0, 1.6), bounds=((0.5, 0.5), (8, 8))
+    )
     illness, complaint = np.round(best.x, 2)
     print(f"calibrated: illness_effect = {illness:g}, complaint_effect = {complaint:g}")
-    print("AUROC there:", *(f"{v:.4f}" for v in aurocs(illness, complaint, details, rows)))
+    print(
+        "AUROC there:", *(f"{v:.4f}" for v in aurocs(illness, complaint, details, rows))
+    )
 
 
 if __name__ == "__main__":

@@ -1,16 +1,17 @@
-"""How often propcal says something false: worlds whose truth is known, and every claim judged against it.
+"""How often propcal says something false: worlds whose truth is known, and every claim
+judged against it.
 
-    python benchmarks/truth.py                  # 200 data sets of each world, some 40 minutes on two cores
-    python benchmarks/truth.py --sets 20 perfect bend
+    python benchmarks/truth.py                  # 200 data sets of each world, some 40
+    minutes on two cores python benchmarks/truth.py --sets 20 perfect bend
 
-Each data set has 1,000 to 50,000 people; sites have 12 to 300 expected events each, monitors 24 months of
-600 people, searches 3,000 to 50,000 people. A claim is false if its direction is not that of the truth: for
-everybody and groups, the sum of the true risks minus the sum of the scores; for a shape, the same among
-people with the scores that are named; for a difference from the overall error, the mean effect of the group
-minus that of the others; for slopes that differ, whether they do. A certificate is false if any group is
-further off than it allows, "within 20 %" if any group tested is. Writes results/truth.json and
-results/truth.md.
-"""
+Each data set has 1,000 to 50,000 people; sites have 12 to 300 expected events each,
+monitors 24 months of 600 people, searches 3,000 to 50,000 people. A claim is false if
+its direction is not that of the truth: for everybody and groups, the sum of the true
+risks minus the sum of the scores; for a shape, the same among people with the scores
+that are named; for a difference from the overall error, the mean effect of the group
+minus that of the others; for slopes that differ, whether they do. A certificate is
+false if any group is further off than it allows, "within 20 %" if any group tested is.
+Writes results/truth.json and results/truth.md."""
 
 from __future__ import annotations
 
@@ -23,7 +24,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # two processes: more threads only wait for each other
+os.environ.setdefault(
+    "OPENBLAS_NUM_THREADS", "1"
+)  # two processes: more threads only wait for each other
 
 import numpy as np
 import pandas as pd
@@ -35,7 +38,8 @@ WITHIN = 0.2
 
 @dataclass
 class World:
-    """People with scores and true risks; `effect` is what sets them apart from the error that all share.
+    """People with scores and true risks; `effect` is what sets them apart from the
+    error that all share.
 
     `slopes` is whether the effect of a group depends on the score.
     """
@@ -50,7 +54,11 @@ class World:
 
     def outcomes(self, rng: np.random.Generator) -> Any:
         """Drawn by the true risks."""
-        return (rng.random(len(self.risk)) < self.risk).astype(int) if self.y is None else self.y
+        return (
+            (rng.random(len(self.risk)) < self.risk).astype(int)
+            if self.y is None
+            else self.y
+        )
 
 
 def expit(x: Any) -> Any:
@@ -60,14 +68,23 @@ def expit(x: Any) -> Any:
 def people(n: int, rng: np.random.Generator, level: float = -1.4) -> tuple[Any, Any]:
     """Races of 50 to 5 %, two sexes, and the log-odds of their scores."""
     shares = [0.5, 0.2, 0.15, 0.1, 0.05]
-    frame = pd.DataFrame({"race": rng.choice(list("ABCDE"), n, p=shares), "sex": rng.choice(["F", "M"], n)})
+    frame = pd.DataFrame(
+        {
+            "race": rng.choice(list("ABCDE"), n, p=shares),
+            "sex": rng.choice(["F", "M"], n),
+        }
+    )
     return frame, rng.normal(level, 1.1, n)
 
 
 def shifted(
-    effect: Callable[[Any], Any], common: Callable[[Any], Any] = lambda x: x, level: float = -1.4
+    effect: Callable[[Any], Any],
+    common: Callable[[Any], Any] = lambda x: x,
+    level: float = -1.4,
 ) -> Callable[[int, np.random.Generator], World]:
-    """A world in which the log-odds of the truth are a curve that all share, plus an effect of groups."""
+    """A world in which the log-odds of the truth are a curve that all share, plus an
+    effect of groups.
+    """
 
     def world(n: int, rng: np.random.Generator) -> World:
         frame, x = people(n, rng, level)
@@ -82,7 +99,9 @@ def nothing(frame: Any) -> Any:
 
 
 def where(**levels: str) -> Callable[[Any], Any]:
-    return lambda frame: np.logical_and.reduce([frame[name] == level for name, level in levels.items()])
+    return lambda frame: np.logical_and.reduce(
+        [frame[name] == level for name, level in levels.items()]
+    )
 
 
 def of(size: float, **levels: str) -> Callable[[Any], Any]:
@@ -92,7 +111,9 @@ def of(size: float, **levels: str) -> Callable[[Any], Any]:
 def hidden(n: int, rng: np.random.Generator) -> World:
     """Only race B is wrong; most of B go to ward w1, where everybody else is right."""
     frame, x = people(n, rng)
-    frame["ward"] = np.where(rng.random(n) < np.where(frame.race == "B", 0.8, 0.1), "w1", "w2")
+    frame["ward"] = np.where(
+        rng.random(n) < np.where(frame.race == "B", 0.8, 0.1), "w1", "w2"
+    )
     own = 0.5 * (frame.race == "B").to_numpy()
     return World(expit(x), expit(x + own), frame[["race", "ward"]], own)
 
@@ -114,7 +135,9 @@ def few_events(n: int, rng: np.random.Generator) -> World:
 
 def deciles(n: int, rng: np.random.Generator) -> World:
     frame, x = people(n, rng)
-    place = np.floor(10 * pd.Series(x).rank(pct=True, method="first").to_numpy() * (1 - 1e-9)).astype(int)
+    place = np.floor(
+        10 * pd.Series(x).rank(pct=True, method="first").to_numpy() * (1 - 1e-9)
+    ).astype(int)
     risk = expit(x)
     score = pd.Series(risk).groupby(place).transform("mean").to_numpy()
     return World(score, score, frame, np.zeros(n))
@@ -157,15 +180,25 @@ def many_groups(n: int, rng: np.random.Generator) -> World:
 
 
 def repeats(n: int, rng: np.random.Generator) -> World:
-    """Patients with several visits whose risks are alike; the score is right on average over patients."""
+    """Patients with several visits whose risks are alike; the score is right on average
+    over patients.
+    """
     frame, x = people(n, rng)
     patient = rng.integers(0, max(n // 4, 50), n)
     own = rng.normal(0, 0.8, n)[patient]
-    return World(expit(x), expit(x + own), frame, np.zeros(n), {"cluster": patient, "marginal": True})
+    return World(
+        expit(x),
+        expit(x + own),
+        frame,
+        np.zeros(n),
+        {"cluster": patient, "marginal": True},
+    )
 
 
 def few_repeats(n: int, rng: np.random.Generator) -> World:
-    """Every row is its own patient, 40 wards of about 12 expected events each, and the score is right."""
+    """Every row is its own patient, 40 wards of about 12 expected events each, and the
+    score is right.
+    """
     n = 4000
     x = rng.normal(-2.3, 0.8, n)
     frame = pd.DataFrame({"ward": rng.integers(0, 40, n).astype(str)})
@@ -174,7 +207,13 @@ def few_repeats(n: int, rng: np.random.Generator) -> World:
 
 def survey(n: int, rng: np.random.Generator) -> World:
     frame, x = people(n, rng)
-    return World(expit(x), expit(x), frame, np.zeros(n), {"sample_weight": rng.gamma(2, 1, n) + 0.2})
+    return World(
+        expit(x),
+        expit(x),
+        frame,
+        np.zeros(n),
+        {"sample_weight": rng.gamma(2, 1, n) + 0.2},
+    )
 
 
 def overlapping(frame: Any) -> Any:
@@ -191,12 +230,16 @@ WORLDS: dict[str, Callable[[int, np.random.Generator], World]] = {
     "slope": shifted(nothing, lambda x: -1.4 + 0.75 * (x + 1.4)),
     "bend": shifted(nothing, lambda x: x + 0.45 * np.sin(1.5 * x)),
     "step": shifted(nothing, step),
-    "bend, and a group": shifted(of(0.4, race="B"), lambda x: x + 0.45 * np.sin(1.5 * x)),
+    "bend, and a group": shifted(
+        of(0.4, race="B"), lambda x: x + 0.45 * np.sin(1.5 * x)
+    ),
     "one group": shifted(of(0.4, race="B")),
     "a 10 % group 20 % too low": too_low,
     "two overlapping groups": shifted(overlapping),
     "intersection only": shifted(of(0.6, race="B", sex="F")),
-    "women less than men": shifted(lambda f: np.where(f.sex == "F", -0.17, 0.17), lambda x: x + 0.4),
+    "women less than men": shifted(
+        lambda f: np.where(f.sex == "F", -0.17, 0.17), lambda x: x + 0.4
+    ),
     "everybody but one group": shifted(of(-0.3, race="D"), lambda x: x + 0.3),
     "a group behind another": hidden,
     "few events": few_events,
@@ -214,13 +257,17 @@ WORLDS: dict[str, Callable[[int, np.random.Generator], World]] = {
 
 def judge(claim: Any, world: World, inside: Any, weight: Any) -> bool:
     """Whether a claim of an audit is true."""
-    sign = {"too low": 1, "too high": -1, "higher": 1, "lower": -1, "": 0}[claim.direction]
+    sign = {"too low": 1, "too high": -1, "higher": 1, "lower": -1, "": 0}[
+        claim.direction
+    ]
     gap = weight * (world.risk - world.score)
     score = world.score
     if claim.kind in ("within", "outside"):
         own = inside(claim.who)
         off = abs(gap[own].sum() / (weight * score)[own].sum())
-        return off <= claim.within + 1e-9 if claim.kind == "within" else off > claim.within
+        return (
+            off <= claim.within + 1e-9 if claim.kind == "within" else off > claim.within
+        )
     if claim.kind in ("overall", "group"):
         return sign * gap[inside(claim.who)].sum() > 0
     if claim.kind == "shape":
@@ -228,7 +275,9 @@ def judge(claim: Any, world: World, inside: Any, weight: Any) -> bool:
             return _bent(score, gap)
         wanted = {"too low": 1, "too high": -1}
         return all(
-            wanted[r.direction] * gap[(score >= r.low - 1e-9) & (score <= r.high + 1e-9)].sum() > 0
+            wanted[r.direction]
+            * gap[(score >= r.low - 1e-9) & (score <= r.high + 1e-9)].sum()
+            > 0
             for r in claim.where
         )
     if claim.kind == "cell":
@@ -244,7 +293,9 @@ def judge(claim: Any, world: World, inside: Any, weight: Any) -> bool:
 
 
 def _bent(score: Any, gap: Any) -> bool:
-    """Whether the score is wrong in some tenth of the people, in the order of their scores."""
+    """Whether the score is wrong in some tenth of the people, in the order of their
+    scores.
+    """
     order = np.argsort(score, kind="stable")
     return any(abs(part.mean()) > 1e-4 for part in np.array_split(gap[order], 10))
 
@@ -263,37 +314,57 @@ def members(frame: Any) -> Callable[[str], Any]:
 
 
 def one(name: str, seed: int) -> dict[str, Any]:
-    """One data set of a world: audit it (or compare sites, monitor, search), and judge all that is said."""
+    """One data set of a world: audit it (or compare sites, monitor, search), and judge
+    all that is said.
+    """
     if name in OTHERS:
         return OTHERS[name](seed)
     from propcal import audit
 
     rng = np.random.default_rng([seed, *name.encode()])
     world = WORLDS[name](SIZES[seed % len(SIZES)], rng)
-    more = {key: value for key, value in world.settings.items() if key in ("cluster", "sample_weight")}
+    more = {
+        key: value
+        for key, value in world.settings.items()
+        if key in ("cluster", "sample_weight")
+    }
     y = world.outcomes(rng)
-    a = audit(y, world.score, sensitive_features=world.groups, n_draws=100, random_state=seed, **more)
+    a = audit(
+        y,
+        world.score,
+        sensitive_features=world.groups,
+        n_draws=100,
+        random_state=seed,
+        **more,
+    )
     weight = more.get("sample_weight", np.ones(len(y)))
     inside = members(world.groups)
     if world.settings.get("marginal"):  # the risk of a visit, averaged over patients
         world.risk = _average_risk(world)
     false = [
-        f"{c.kind} {c.who} {c.direction}" for c in a.verdict.claims if not judge(c, world, inside, weight)
+        f"{c.kind} {c.who} {c.direction}"
+        for c in a.verdict.claims
+        if not judge(c, world, inside, weight)
     ]
     tested = a.groups[a.groups["certain_within"].notna()]
     ratio = np.array(
         [
-            (weight * world.risk)[inside(g)].sum() / (weight * world.score)[inside(g)].sum()
+            (weight * world.risk)[inside(g)].sum()
+            / (weight * world.score)[inside(g)].sum()
             for g in tested["group"]
         ]
     )
-    covered = (tested["observed_expected_low"] <= ratio) & (ratio <= tested["observed_expected_high"])
+    covered = (tested["observed_expected_low"] <= ratio) & (
+        ratio <= tested["observed_expected_high"]
+    )
     shown = bool((tested["shown_within"] <= WITHIN).all()) if len(tested) else False
     return {
         "claims": [c.kind for c in a.verdict.errors],
         "false": false,
         "named": sorted(c.who for c in a.verdict.errors if c.who),
-        "certificate": bool((np.abs(ratio - 1) <= tested["certain_within"] + 1e-9).all()),
+        "certificate": bool(
+            (np.abs(ratio - 1) <= tested["certain_within"] + 1e-9).all()
+        ),
         "shown": shown,
         "falsely shown": bool(shown and (np.abs(ratio - 1) > WITHIN).any()),
         "intervals": len(covered),
@@ -302,10 +373,16 @@ def one(name: str, seed: int) -> dict[str, Any]:
     }
 
 
-def judged(claims: Any, world: World, inside: Callable[[str], Any], **more: Any) -> dict[str, Any]:
+def judged(
+    claims: Any, world: World, inside: Callable[[str], Any], **more: Any
+) -> dict[str, Any]:
     """All claims of a result without certificates."""
     ones = np.ones(len(world.score))
-    false = [f"{c.kind} {c.who} {c.direction}" for c in claims if not judge(c, world, inside, ones)]
+    false = [
+        f"{c.kind} {c.who} {c.direction}"
+        for c in claims
+        if not judge(c, world, inside, ones)
+    ]
     return {
         "claims": [c.kind for c in claims],
         "false": [*false, *more.get("false", [])],
@@ -331,14 +408,21 @@ def sites(off: float, share: float) -> Callable[[int], dict[str, Any]]:
         wrong = rng.random(n_sites) < share
         effect = np.repeat(np.where(wrong, np.log(off), 0.0), events * 5)
         world = World(expit(x), expit(x + effect), None, effect)
-        frame = pd.DataFrame({"site": site, "risk": world.score, "y": world.outcomes(rng), "sex": "F"})
-        atoms = Atoms.from_frame(frame, score="risk", outcome="y", groups=["sex"], site="site")
+        frame = pd.DataFrame(
+            {"site": site, "risk": world.score, "y": world.outcomes(rng), "sex": "F"}
+        )
+        atoms = Atoms.from_frame(
+            frame, score="risk", outcome="y", groups=["sex"], site="site"
+        )
         found = compare_sites(atoms)
 
         def inside(name: str) -> Any:
-            return np.ones(len(site), dtype=bool) if name == "everybody" else site == name
+            return (
+                np.ones(len(site), dtype=bool) if name == "everybody" else site == name
+            )
 
-        # the slope is right where all sites are alike; a mixture of sites has another one
+        # the slope is right where all sites are alike; a mixture of sites has another
+        # one
         shapes = [c for c in found.claims if c.kind == "shape" and np.ptp(effect) == 0]
         rest = [c for c in found.claims if c.kind != "shape"]
         judgement = judged(rest, world, inside, false=["slope" for _ in shapes])
@@ -347,8 +431,12 @@ def sites(off: float, share: float) -> Callable[[int], dict[str, Any]]:
     return one_set
 
 
-def months(size: float, group: str | None, start: int) -> Callable[[int], dict[str, Any]]:
-    """24 months, from one of which on the odds of a group (or of everybody) are off by a factor."""
+def months(
+    size: float, group: str | None, start: int
+) -> Callable[[int], dict[str, Any]]:
+    """24 months, from one of which on the odds of a group (or of everybody) are off by
+    a factor.
+    """
 
     def one_set(seed: int) -> dict[str, Any]:
         from propcal import Monitor
@@ -356,12 +444,18 @@ def months(size: float, group: str | None, start: int) -> Callable[[int], dict[s
         rng = np.random.default_rng([seed, 8])
         frame, x = people(24 * 600, rng, -1.2)
         month = np.repeat(np.arange(24), 600)
-        own = np.ones(len(x), dtype=bool) if group is None else (frame.race == group).to_numpy()
+        own = (
+            np.ones(len(x), dtype=bool)
+            if group is None
+            else (frame.race == group).to_numpy()
+        )
         effect = np.log(size) * (own & (month >= start))
         world = World(expit(x), expit(x + effect), frame, effect)
         periods = pd.period_range("2024-01", periods=24, freq="M")
         rows = frame.assign(
-            risk=world.score, y=world.outcomes(rng), day=periods[month].to_timestamp() + pd.Timedelta(days=9)
+            risk=world.score,
+            y=world.outcomes(rng),
+            day=periods[month].to_timestamp() + pd.Timedelta(days=9),
         )
         monitor = Monitor(score="risk", outcome="y", time="day", groups=["race", "sex"])
         monitor.add(rows)
@@ -376,9 +470,19 @@ def months(size: float, group: str | None, start: int) -> Callable[[int], dict[s
             if claim.kind in ("shape", "cell"):
                 right = size != 1.0
             if claim.since:
-                right = right and start > 0 and claim.since_low <= begun[start] <= claim.since_high
-            false += [] if right else [f"{claim.kind} {claim.who} {claim.direction} since {claim.since}"]
-        return judged((), world, named, false=false) | {"claims": [c.kind for c in claims]}
+                right = (
+                    right
+                    and start > 0
+                    and claim.since_low <= begun[start] <= claim.since_high
+                )
+            false += (
+                []
+                if right
+                else [f"{claim.kind} {claim.who} {claim.direction} since {claim.since}"]
+            )
+        return judged((), world, named, false=false) | {
+            "claims": [c.kind for c in claims]
+        }
 
     return one_set
 
@@ -392,7 +496,11 @@ def search(size: float) -> Callable[[int], dict[str, Any]]:
         rng = np.random.default_rng([seed, 9])
         n = (3000, 10_000, 50_000)[seed % 3]
         frame = pd.DataFrame(
-            {"age": rng.integers(18, 95, n), "visits": rng.poisson(1.5, n), "lab": rng.normal(0, 1, n)}
+            {
+                "age": rng.integers(18, 95, n),
+                "visits": rng.poisson(1.5, n),
+                "lab": rng.normal(0, 1, n),
+            }
         )
         effect = size * ((frame.age > 70) & (frame.visits >= 2)).to_numpy()
         x = rng.normal(-1.4, 1.1, n)
@@ -404,8 +512,14 @@ def search(size: float) -> Callable[[int], dict[str, Any]]:
             return frame.eval(conditions[name]).to_numpy()
 
         slopes = [group for group in found.found if group.measure != "O/E ratio"]
-        levels = [c for c, group in zip(found.claims, found.found) if group.measure == "O/E ratio"]
-        judgement = judged(levels, world, inside, false=["slope" for _ in slopes if not size])
+        levels = [
+            c
+            for c, group in zip(found.claims, found.found)
+            if group.measure == "O/E ratio"
+        ]
+        judgement = judged(
+            levels, world, inside, false=["slope" for _ in slopes if not size]
+        )
         return judgement | {"claims": [c.kind for c in found.claims]}
 
     return one_set
@@ -449,14 +563,22 @@ def main() -> None:
             rows.append(summary(name, results))
             print(json.dumps(rows[-1]), flush=True)
             for said in sorted({text for r in results for text in r["false"]})[:6]:
-                print("    ", said, sum(said in r["false"] for r in results), flush=True)
+                print(
+                    "    ", said, sum(said in r["false"] for r in results), flush=True
+                )
     table = pd.DataFrame(rows)
     total = f"any false claim: {table['false claim, %'].mean():.1f} % of all data sets"
     print(total)
     if not given.worlds:
         (RESULTS / "truth.json").write_text(json.dumps(rows, indent=1) + "\n")
-        lines = ["| " + " | ".join(table.columns) + " |", "|" + " --- |" * len(table.columns)]
-        lines += ["| " + " | ".join(str(x) for x in row) + " |" for row in table.to_numpy().tolist()]
+        lines = [
+            "| " + " | ".join(table.columns) + " |",
+            "|" + " --- |" * len(table.columns),
+        ]
+        lines += [
+            "| " + " | ".join(str(x) for x in row) + " |"
+            for row in table.to_numpy().tolist()
+        ]
         (RESULTS / "truth.md").write_text("\n".join([*lines, "", total, ""]))
 
 
@@ -473,12 +595,20 @@ def summary(name: str, results: list[dict[str, Any]]) -> dict[str, Any]:
         "data sets": len(results),
         "any claim, %": percent(lambda r: bool(r["claims"])),
         "false claim, %": percent(lambda r: bool(r["false"])),
-        "D named at 10,000, %": round(100 * float(np.mean(["race=D" in r["named"] for r in large])), 1)
+        "D named at 10,000, %": round(
+            100 * float(np.mean(["race=D" in r["named"] for r in large])), 1
+        )
         if "10 %" in name
         else "",
-        "certificate covers, %": percent(lambda r: r["certificate"]) if intervals else "",
-        "falsely within 20 %, %": percent(lambda r: r["falsely shown"]) if intervals else "",
-        "O/E intervals cover, %": round(100 * sum(r["covered"] for r in results) / intervals, 1)
+        "certificate covers, %": percent(lambda r: r["certificate"])
+        if intervals
+        else "",
+        "falsely within 20 %, %": percent(lambda r: r["falsely shown"])
+        if intervals
+        else "",
+        "O/E intervals cover, %": round(
+            100 * sum(r["covered"] for r in results) / intervals, 1
+        )
         if intervals
         else "",
     }

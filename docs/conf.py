@@ -15,7 +15,9 @@ import propcal  # noqa: E402
 for _name in ("bounds", "datasets", "displays"):
     sys.modules[f"propcal.{_name}"] = getattr(propcal, _name)
 
-_PROJECT = tomllib.loads((HERE.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+_PROJECT = tomllib.loads((HERE.parent / "pyproject.toml").read_text(encoding="utf-8"))[
+    "project"
+]
 project, author, release = "propcal", "the propcal developers", _PROJECT["version"]
 version = release
 copyright = "the propcal developers; BSD 3-Clause licence"
@@ -91,7 +93,9 @@ html_favicon = "_static/favicon.svg"
 html_css_files = ["propcal.css"]
 html_show_sourcelink = False
 html_copy_source = False
-html_show_search_summary = False  # it would be fetched, which browsers refuse for files on disk
+html_show_search_summary = (
+    False  # it would be fetched, which browsers refuse for files on disk
+)
 html_math_renderer = "mathml"
 html_context = {"default_mode": "auto"}
 html_theme_options = {

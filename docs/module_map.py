@@ -11,13 +11,13 @@ SOURCE = Path(__file__).parents[1] / "src" / "propcal"
 ORDER = [
     "core",
     "datasets",
-    "data",
+    "reading",
     "auditing",
     "discovery",
     "monitoring",
     "sites",
     "protect",
-    "files",
+    "formats",
     "scoring",
     "export",
     "documents",
@@ -35,7 +35,9 @@ def first_line(path):
 
 def folders():
     """Every folder, parents before their children."""
-    assert {path.parent.name for path in SOURCE.glob("*/__init__.py")} == {*ORDER}, "ORDER lacks a folder"
+    assert {path.parent.name for path in SOURCE.glob("*/__init__.py")} == {*ORDER}, (
+        "ORDER lacks a folder"
+    )
     for name in ORDER:
         yield from sorted(path.parent for path in (SOURCE / name).rglob("__init__.py"))
 

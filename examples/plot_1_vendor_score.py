@@ -2,10 +2,9 @@
 A vendor's score: for whom is it wrong?
 =======================================
 
-You have a score, the outcome and some columns that define groups. You do not need the model behind the
-score. Here, a score for frequent doctor visits that was developed on people with free care is used for
-everybody in the RAND Health Insurance Experiment.
-"""
+You have a score, the outcome and some columns that define groups. You do not need the
+model behind the score. Here, a score for frequent doctor visits that was developed on
+people with free care is used for everybody in the RAND Health Insurance Experiment."""
 
 from propcal import audit
 from propcal.datasets import load_doctor_visits
@@ -39,4 +38,9 @@ columns = {
     "observed_expected_high": "high",
     "finding": "finding",
 }
-print(a.groups.rename(columns=columns)[[*columns.values()]].head(8).round(2).to_string(index=False))
+print(
+    a.groups.rename(columns=columns)[[*columns.values()]]
+    .head(8)
+    .round(2)
+    .to_string(index=False)
+)

@@ -2,9 +2,8 @@
 Your own model: a scikit-learn pipeline
 =======================================
 
-``MulticalibratedClassifier`` scores every person by a model that has not seen that person, fits the
-correction to these scores, and refits the model on everybody.
-"""
+``MulticalibratedClassifier`` scores every person by a model that has not seen that
+person, fits the correction to these scores, and refits the model on everybody."""
 
 import matplotlib.pyplot as plt
 from sklearn.linear_model import LogisticRegression
@@ -25,10 +24,14 @@ model = MulticalibratedClassifier(base, PMCBoost(), cv=GroupKFold(5))
 # The model itself does not see the insurance plan: it is passed beside the features. All years of a
 # person are in the same fold.
 
-model.fit(past[features], past.frequent, groups=past.person, sensitive_features=past[["plan"]])
+model.fit(
+    past[features], past.frequent, groups=past.person, sensitive_features=past[["plan"]]
+)
 scores = {
     "the model alone": model.raw_score(new[features]),
-    "corrected": model.predict_proba(new[features], sensitive_features=new[["plan"]])[:, 1],
+    "corrected": model.predict_proba(new[features], sensitive_features=new[["plan"]])[
+        :, 1
+    ],
 }
 
 # %%

@@ -2,8 +2,8 @@
 A score in a warehouse: correct it in SQL
 =========================================
 
-A correction can be written as SQL. The database then gives exactly the numbers that Python gives.
-"""
+A correction can be written as SQL. The database then gives exactly the numbers that
+Python gives."""
 
 import duckdb
 import matplotlib.pyplot as plt
@@ -14,7 +14,9 @@ from propcal.datasets import load_doctor_visits
 
 years = load_doctor_visits()
 past, new = years[years.person < 1765], years[years.person >= 1765]
-cal = PMCBoost().fit(past, score="risk", outcome="frequent", groups=["plan", "limited"], cluster="person")
+cal = PMCBoost().fit(
+    past, score="risk", outcome="frequent", groups=["plan", "limited"], cluster="person"
+)
 sql = cal.correction_.to_sql(dialect="duckdb", score="risk", table="new_years")
 print(repr(sql))
 

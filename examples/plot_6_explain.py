@@ -10,7 +10,9 @@ from propcal.datasets import load_doctor_visits
 
 years = load_doctor_visits()
 past, new = years[years.person < 1765], years[years.person >= 1765]
-cal = PMCBoost().fit(past, score="risk", outcome="frequent", groups=["plan", "limited"], cluster="person")
+cal = PMCBoost().fit(
+    past, score="risk", outcome="frequent", groups=["plan", "limited"], cluster="person"
+)
 people = new[new.plan == "pays 95 % or all"].drop_duplicates("person")[:3]
 words = {"plan": {"pays 95 % or all": "who pay 95 % or all"}}
 explanation = cal.correction_.explain(people.risk, people, labels=words)

@@ -2,9 +2,9 @@
 A score in points or deciles
 ============================
 
-Points are not probabilities. Replace each by the event rate that it had in earlier data; the audit of
-later data then asks whether a point still means that risk, in every group.
-"""
+Points are not probabilities. Replace each by the event rate that it had in earlier
+data; the audit of later data then asks whether a point still means that risk, in every
+group."""
 
 import numpy as np
 
@@ -21,6 +21,12 @@ print(rate.round(3).to_dict())
 # Points mean less for people who pay nearly everything themselves: their curve is below the diagonal.
 
 risk = new.points.map(rate)
-a = audit(new.frequent, risk, sensitive_features=new[["plan"]], cluster=new.person, unit="person-years")
+a = audit(
+    new.frequent,
+    risk,
+    sensitive_features=new[["plan"]],
+    cluster=new.person,
+    unit="person-years",
+)
 print(a.verdict)
 ax = a.plot("calibration", groups=["everybody", "plan=pays 95 % or all"])

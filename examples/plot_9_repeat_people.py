@@ -2,9 +2,9 @@
 Several rows of the same person
 ===============================
 
-Rows of the same person are alike. If the audit does not know, its intervals are too narrow and it finds
-too much. The data are those of the RAND Health Insurance Experiment: up to five years of each person.
-"""
+Rows of the same person are alike. If the audit does not know, its intervals are too
+narrow and it finds too much. The data are those of the RAND Health Insurance
+Experiment: up to five years of each person."""
 
 import matplotlib.pyplot as plt
 
@@ -19,7 +19,13 @@ years = load_doctor_visits()
 figure, axes = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
 for ax, person in zip(axes, (None, years.person), strict=True):
     groups = years[["plan", "limited"]]
-    a = audit(years.frequent, years.risk, sensitive_features=groups, cluster=person, unit="person-years")
+    a = audit(
+        years.frequent,
+        years.risk,
+        sensitive_features=groups,
+        cluster=person,
+        unit="person-years",
+    )
     a.plot("forest", ax=ax)
     everybody = a.groups.iloc[0]
     width = everybody.observed_expected_high - everybody.observed_expected_low

@@ -2,10 +2,9 @@
 Several hospitals, no rows shared
 =================================
 
-Each hospital reduces its rows to counts that may be shared: every row stands for at least 11 people with
-the outcome and 11 without it. The counts add up in one place. The visits are simulated; the score is too high
-by another factor at each hospital.
-"""
+Each hospital reduces its rows to counts that may be shared: every row stands for at
+least 11 people with the outcome and 11 without it. The counts add up in one place. The
+visits are simulated; the score is too high by another factor at each hospital."""
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -14,10 +13,14 @@ from propcal import Atoms, compare_sites
 from propcal.datasets import make_ed_visits
 
 shared = []
-for number, (name, factor) in enumerate({"North": 1.25, "South": 1.15, "East": 1.3, "West": 1.1}.items()):
+for number, (name, factor) in enumerate(
+    {"North": 1.25, "South": 1.15, "East": 1.3, "West": 1.1}.items()
+):
     visits = make_ed_visits(6000 + 2000 * number, seed=10 + number)
     visits["risk"] = np.clip(visits.true_risk * factor, 0, 0.97)
-    atoms = Atoms.from_frame(visits, score="risk", outcome="admitted", groups=["race", "gender"], site=name)
+    atoms = Atoms.from_frame(
+        visits, score="risk", outcome="admitted", groups=["race", "gender"], site=name
+    )
     shared.append(atoms.share())
 total = sum(shared)
 print(total)

@@ -2,9 +2,9 @@
 A rare outcome, and a decision threshold
 ========================================
 
-With rare outcomes nearly everybody is in the lowest of ten equal risk ranges. Choose a smaller ``rho``,
-and ranges that grow by a constant factor. ``thresholds`` adds what acting on the score would come to.
-"""
+With rare outcomes nearly everybody is in the lowest of ten equal risk ranges. Choose a
+smaller ``rho``, and ranges that grow by a constant factor. ``thresholds`` adds what
+acting on the score would come to."""
 
 from sklearn.linear_model import LogisticRegression
 

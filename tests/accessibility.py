@@ -11,7 +11,12 @@ def serious_violations(page):
     page.evaluate(AXE.read_text(encoding="utf-8"))
     found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
     return [
-        (v["id"], v["impact"], v["nodes"][0]["html"][:200], v["nodes"][0].get("failureSummary", "")[:300])
+        (
+            v["id"],
+            v["impact"],
+            v["nodes"][0]["html"][:200],
+            v["nodes"][0].get("failureSummary", "")[:300],
+        )
         for v in found["violations"]
         if v["impact"] in ("serious", "critical")
     ]

@@ -5,13 +5,21 @@ import pytest
 from databases import db  # noqa: F401
 from sessions import dask_client, postgres, spark  # noqa: F401
 
-# what a test needs, by the name of the fixture it asks for, and the mark of all such tests
-NEEDS = {"spark": "engines", "dask_client": "engines", "postgres": "engines", "browser": "browser"}
+# what a test needs, by the name of the fixture it asks for, and the mark of all such
+# tests
+NEEDS = {
+    "spark": "engines",
+    "dask_client": "engines",
+    "postgres": "engines",
+    "browser": "browser",
+}
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m chooses
 def pytest_collection_modifyitems(items):
-    """Mark the tests of engines and of the browser, and keep those of each in one process."""
+    """Mark the tests of engines and of the browser, and keep those of each in one
+    process.
+    """
     for item in items:
         parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
         asked = {
@@ -25,7 +33,9 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(scope="session")
 def cohort():
-    """3,000 people of 3 x 2 groups (one level missing for some) with a score that is wrong for some."""
+    """3,000 people of 3 x 2 groups (one level missing for some) with a score that is
+    wrong for some.
+    """
     rng = np.random.default_rng(20230623)
     n = 3000
     race = rng.choice(["Asian", "Black", "White", None], n, p=[0.15, 0.25, 0.5, 0.1])

@@ -1,4 +1,6 @@
-"""Databases for tests: each takes an arrow table, and gives back the rows of a query."""
+"""Databases for tests: each takes an arrow table, and gives back the rows of a
+query.
+"""
 
 import sqlite3
 from decimal import Decimal
@@ -7,7 +9,12 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-POSTGRES_TYPES = {"double": "double precision", "float": "real", "int64": "bigint", "bool": "boolean"}
+POSTGRES_TYPES = {
+    "double": "double precision",
+    "float": "real",
+    "int64": "bigint",
+    "bool": "boolean",
+}
 
 
 class DuckDb:
@@ -38,15 +45,22 @@ class Sqlite(DuckDb):
         self.connection = sqlite3.connect(":memory:")
 
     def load(self, table, rows):
-        names = ", ".join('"' + name.replace('"', '""') + '"' for name in rows.column_names)
+        names = ", ".join(
+            '"' + name.replace('"', '""') + '"' for name in rows.column_names
+        )
         self.drop(table)
         self.connection.execute(f'CREATE TABLE "{table}" ({names})')
         columns = [
-            [float(value) if isinstance(value, Decimal) else value for value in column.to_pylist()]
+            [
+                float(value) if isinstance(value, Decimal) else value
+                for value in column.to_pylist()
+            ]
             for column in rows.columns
         ]
         marks = ", ".join("?" * len(columns))
-        self.connection.executemany(f'INSERT INTO "{table}" VALUES ({marks})', zip(*columns))
+        self.connection.executemany(
+            f'INSERT INTO "{table}" VALUES ({marks})', zip(*columns)
+        )
 
 
 class Postgres(DuckDb):
@@ -57,10 +71,15 @@ class Postgres(DuckDb):
 
     def load(self, table, rows):
         kinds = [POSTGRES_TYPES.get(str(kind), "text") for kind in rows.schema.types]
-        kinds = ["numeric" if pa.types.is_decimal(t) else k for t, k in zip(rows.schema.types, kinds)]
+        kinds = [
+            "numeric" if pa.types.is_decimal(t) else k
+            for t, k in zip(rows.schema.types, kinds)
+        ]
         quoted = ['"' + name.replace('"', '""') + '"' for name in rows.column_names]
         self.drop(table)
-        self.connection.execute(f'CREATE TABLE "{table}" ({", ".join(map(" ".join, zip(quoted, kinds)))})')
+        self.connection.execute(
+            f'CREATE TABLE "{table}" ({", ".join(map(" ".join, zip(quoted, kinds)))})'
+        )
         with self.connection.cursor().copy(f'COPY "{table}" FROM STDIN') as copy:
             for row in zip(*[column.to_pylist() for column in rows.columns]):
                 copy.write_row(row)

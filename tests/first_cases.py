@@ -9,4 +9,7 @@ import pytest
 def first(n: int, cases: Iterable[Any]) -> list[Any]:
     """The cases; all but the first n are slow ones (make test-slow)."""
     cases = [case if isinstance(case, tuple) else (case,) for case in cases]
-    return [pytest.param(*case, marks=[pytest.mark.slow] * (i >= n)) for i, case in enumerate(cases)]
+    return [
+        pytest.param(*case, marks=[pytest.mark.slow] * (i >= n))
+        for i, case in enumerate(cases)
+    ]

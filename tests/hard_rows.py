@@ -1,4 +1,6 @@
-"""Rows on which engines are known to disagree, and what it means that their atoms are the same. For tests."""
+"""Rows on which engines are known to disagree, and what it means that their atoms are
+the same. For tests.
+"""
 
 from decimal import Decimal
 
@@ -12,10 +14,18 @@ UNIT = 2.0**-32
 
 
 def hard_scores():
-    """Edges of ten bins and of coarser grids, one unit and one last digit to either side, halves of units."""
-    edges = np.concatenate([np.arange(11) / 10, np.arange(17) / 16, [1 / 3, 2.0**-16, 2.0**-17]])
+    """Edges of ten bins and of coarser grids, one unit and one last digit to either
+    side, halves of units.
+    """
+    edges = np.concatenate(
+        [np.arange(11) / 10, np.arange(17) / 16, [1 / 3, 2.0**-16, 2.0**-17]]
+    )
     near = [edges, edges + UNIT, edges - UNIT, edges + UNIT / 2, edges - UNIT / 2]
-    near += [np.nextafter(edges, 2), np.nextafter(edges, -2), [-0.0, 5e-324, 1 - 2.0**-53]]
+    near += [
+        np.nextafter(edges, 2),
+        np.nextafter(edges, -2),
+        [-0.0, 5e-324, 1 - 2.0**-53],
+    ]
     found = np.concatenate(near)
     return found[(found >= 0) & (found <= 1)]
 
@@ -34,7 +44,8 @@ def hard_table(n=2400, seed=3):
             "score": score,
             "single": score.astype(np.float32),
             "decimal": pa.array(
-                [Decimal(int(v)) / 1000 for v in rng.integers(0, 1001, n)], pa.decimal128(9, 4)
+                [Decimal(int(v)) / 1000 for v in rng.integers(0, 1001, n)],
+                pa.decimal128(9, 4),
             ),
             "truth": some([True, False]),
             "y": rng.integers(0, 2, n),
@@ -47,13 +58,32 @@ def hard_table(n=2400, seed=3):
             "real": some([1.0, 2.0, -0.0, 0.0, float("nan"), None]),
             "sex": some([True, False]),
             "flag": some([True, False, None]),
-            "money": some([Decimal("1.00"), Decimal("2.50"), Decimal("-0.00"), None], pa.decimal128(6, 2)),
-            "coin": some([Decimal("1.00"), Decimal("20.00"), Decimal("-0.00"), None], pa.decimal128(6, 2)),
+            "money": some(
+                [Decimal("1.00"), Decimal("2.50"), Decimal("-0.00"), None],
+                pa.decimal128(6, 2),
+            ),
+            "coin": some(
+                [Decimal("1.00"), Decimal("20.00"), Decimal("-0.00"), None],
+                pa.decimal128(6, 2),
+            ),
             "ward": some(["ICU", "CCU", "long name", None]).dictionary_encode(),
             "age": some(
-                [17.999999999999996, 18.0, 40.0, 64.5, 65.0, 90.25, float("nan"), float("inf"), None]
+                [
+                    17.999999999999996,
+                    18.0,
+                    40.0,
+                    64.5,
+                    65.0,
+                    90.25,
+                    float("nan"),
+                    float("inf"),
+                    None,
+                ]
             ),
-            "fee": some([Decimal("0.30"), Decimal("0.29"), Decimal("70.10"), None], pa.decimal128(8, 2)),
+            "fee": some(
+                [Decimal("0.30"), Decimal("0.29"), Decimal("70.10"), None],
+                pa.decimal128(8, 2),
+            ),
             "answer": some(["true", "false", None]),
             "nothing": pa.nulls(n, pa.string()),
         }

@@ -1,4 +1,6 @@
-"""Small files in the layouts of MIMIC-IV 1.0 and 2.x, and the paper's rule read row by row."""
+"""Small files in the layouts of MIMIC-IV 1.0 and 2.x, and the paper's rule read row by
+row.
+"""
 
 import csv
 import gzip
@@ -9,7 +11,16 @@ import numpy as np
 
 from propcal.paper.mimic_cohort import GROUP_OF
 
-VITALS = ("temperature", "heartrate", "resprate", "o2sat", "sbp", "dbp", "pain", "acuity")
+VITALS = (
+    "temperature",
+    "heartrate",
+    "resprate",
+    "o2sat",
+    "sbp",
+    "dbp",
+    "pain",
+    "acuity",
+)
 RANGES = {
     "temperature": (95, 105),
     "heartrate": (30, 300),
@@ -26,7 +37,11 @@ FINE = ("98.6", "80", "16", "99", "120", "80", "7", "2")  # of the vitals, in th
 def write_csv(path, rows, *, zipped=False):
     path = Path(f"{path}.csv.gz" if zipped else f"{path}.csv")
     path.parent.mkdir(parents=True, exist_ok=True)
-    with gzip.open(path, "wt", newline="") if zipped else path.open("w", newline="") as file:
+    with (
+        gzip.open(path, "wt", newline="")
+        if zipped
+        else path.open("w", newline="") as file
+    ):
         lines = csv.DictWriter(file, list(rows[0]))
         lines.writeheader()
         lines.writerows(rows)
@@ -35,14 +50,21 @@ def write_csv(path, rows, *, zipped=False):
 
 def write_mimic(folder, tables, version="2.x", *, zipped=True, ed="ed", hospital=None):
     """Write tables (with all columns of 2.x) as one version has them."""
-    folder, tables = Path(folder), {name: [dict(row) for row in rows] for name, rows in tables.items()}
+    folder, tables = (
+        Path(folder),
+        {name: [dict(row) for row in rows] for name, rows in tables.items()},
+    )
     hospital = hospital or ("core" if version == "1.0" else "hosp")
     for row in tables["admissions"] if version == "1.0" else []:
         row["ethnicity"] = row.pop("race")
     for row in tables["edstays"] if version == "1.0" else []:
         del row["race"], row["gender"]
     for name, rows in tables.items():
-        write_csv(folder / (ed if name in ("edstays", "triage") else hospital) / name, rows, zipped=zipped)
+        write_csv(
+            folder / (ed if name in ("edstays", "triage") else hospital) / name,
+            rows,
+            zipped=zipped,
+        )
     return folder
 
 
@@ -67,7 +89,14 @@ def triaged(subject, stay_id, values=FINE, complaint="Chest pain"):
     }
 
 
-def admission(subject, hadm, time, kind="EW EMER.", told=("Other", "ENGLISH", "SINGLE"), race="WHITE"):
+def admission(
+    subject,
+    hadm,
+    time,
+    kind="EW EMER.",
+    told=("Other", "ENGLISH", "SINGLE"),
+    race="WHITE",
+):
     return {
         "subject_id": subject,
         "hadm_id": hadm,
@@ -79,7 +108,13 @@ def admission(subject, hadm, time, kind="EW EMER.", told=("Other", "ENGLISH", "S
 
 
 def patient(subject, gender="F", age=50, year=2150):
-    return {"subject_id": subject, "gender": gender, "anchor_age": age, "anchor_year": year, "dod": ""}
+    return {
+        "subject_id": subject,
+        "gender": gender,
+        "anchor_age": age,
+        "anchor_year": year,
+        "dod": "",
+    }
 
 
 def hand_worked():
@@ -109,17 +144,35 @@ def hand_worked():
             triaged(5, 51),
         ],
         "admissions": [  # the first in the file is not the first in time
-            admission(1, 102, "2152-03-01 12:00:00", told=("Medicare", "ENGLISH", "MARRIED")),
             admission(
-                1, 101, "2150-05-02 14:00:00", "OBSERVATION ADMIT", ("Medicaid", "?", "SINGLE"), "ASIAN"
+                1, 102, "2152-03-01 12:00:00", told=("Medicare", "ENGLISH", "MARRIED")
             ),
             admission(
-                2, 201, "2160-01-01 05:00:00", "EU OBSERVATION", ("Other", "?", ""), "BLACK/AFRICAN AMERICAN"
+                1,
+                101,
+                "2150-05-02 14:00:00",
+                "OBSERVATION ADMIT",
+                ("Medicaid", "?", "SINGLE"),
+                "ASIAN",
             ),
-            admission(2, 202, "2161-02-02 05:00:00", "URGENT", ("Medicare", "?", ""), "WHITE"),
-            admission(2, 200, "2155-01-01 00:00:00", told=("Private", "?", ""), race="ASIAN"),
+            admission(
+                2,
+                201,
+                "2160-01-01 05:00:00",
+                "EU OBSERVATION",
+                ("Other", "?", ""),
+                "BLACK/AFRICAN AMERICAN",
+            ),
+            admission(
+                2, 202, "2161-02-02 05:00:00", "URGENT", ("Medicare", "?", ""), "WHITE"
+            ),
+            admission(
+                2, 200, "2155-01-01 00:00:00", told=("Private", "?", ""), race="ASIAN"
+            ),
             admission(4, 401, "2185-01-01 00:00:00", "ELECTIVE", race="OTHER"),
-            admission(5, 501, "2190-01-01 07:00:00", race="HISPANIC/LATINO"),  # before the arrival
+            admission(
+                5, 501, "2190-01-01 07:00:00", race="HISPANIC/LATINO"
+            ),  # before the arrival
         ],
         "patients": [
             patient(1),
@@ -153,7 +206,9 @@ def random_tables(n=300, seed=0):
             s["subject_id"],
             s["stay_id"],
             [
-                "" if rng.random() < 0.1 else f"{rng.uniform(low * 0.8, high * 1.2):.1f}"
+                ""
+                if rng.random() < 0.1
+                else f"{rng.uniform(low * 0.8, high * 1.2):.1f}"
                 for low, high in limits
             ],
             str(rng.choice(["Chest pain", "N/V; fever!", "", "s/p FALL___"])),
@@ -167,15 +222,28 @@ def random_tables(n=300, seed=0):
             s["hadm_id"],
             s["intime"].replace(":00:00", ":59:00"),
             str(rng.choice(kinds)),
-            (str(rng.choice(["Medicare", "Medicaid", "Other"])), "?", str(rng.choice(["SINGLE", ""]))),
+            (
+                str(rng.choice(["Medicare", "Medicaid", "Other"])),
+                "?",
+                str(rng.choice(["SINGLE", ""])),
+            ),
             str(rng.choice(words)),
         )
         for s in stays
         if s["hadm_id"] and rng.random() < 0.9
     ]
     rng.shuffle(admissions)
-    patients = [patient(s, "FM"[s % 2], 20 + s % 60, 2150 + s % 7) for s in sorted(set(subjects)) if s % 11]
-    return {"edstays": stays, "triage": triage, "admissions": admissions, "patients": patients}
+    patients = [
+        patient(s, "FM"[s % 2], 20 + s % 60, 2150 + s % 7)
+        for s in sorted(set(subjects))
+        if s % 11
+    ]
+    return {
+        "edstays": stays,
+        "triage": triage,
+        "admissions": admissions,
+        "patients": patients,
+    }
 
 
 def by_the_papers_rule(tables):
@@ -188,7 +256,11 @@ def by_the_papers_rule(tables):
     rows, visits, admissions = [], {}, {}
     for s in sorted(tables["edstays"], key=lambda s: (s["intime"], s["stay_id"])):
         subject = s["subject_id"]
-        if s["stay_id"] not in triage or subject not in first or subject not in patients:
+        if (
+            s["stay_id"] not in triage
+            or subject not in first
+            or subject not in patients
+        ):
             continue
         told, person, measured = first[subject], patients[subject], triage[s["stay_id"]]
         word = told["race"]
@@ -197,7 +269,9 @@ def by_the_papers_rule(tables):
             "race": GROUP_OF.get(word, "Other") if word else "Unknown/Unable to Obtain",
             "gender": person["gender"],
             "anchor_age": person["anchor_age"],
-            "age": person["anchor_age"] + datetime.fromisoformat(s["intime"]).year - person["anchor_year"],
+            "age": person["anchor_age"]
+            + datetime.fromisoformat(s["intime"]).year
+            - person["anchor_year"],
             "insurance": told["insurance"] or None,
             "marital_status": told["marital_status"] or None,
             "language": told["language"] or None,
@@ -211,7 +285,9 @@ def by_the_papers_rule(tables):
             except ValueError:
                 value = float("nan")
             row[name] = value if low <= value <= high else None
-        letters = "".join(c if c.isalnum() else " " for c in measured["chiefcomplaint"].lower())
+        letters = "".join(
+            c if c.isalnum() else " " for c in measured["chiefcomplaint"].lower()
+        )
         row["chief_complaint"] = " ".join(letters.split()) or None
         row["admitted"] = int(bool(s["hadm_id"]))
         visits[subject] = visits.get(subject, 0) + 1

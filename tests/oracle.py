@@ -1,8 +1,9 @@
-"""Algorithm 1 and the losses, read row by row from the paper, in Python's whole numbers.
+"""Algorithm 1 and the losses, read row by row from the paper, in Python's whole
+numbers.
 
-Slow and plain on purpose; shares no code with the package. A person is a tuple of levels (None is
-missing), a score in units of 2**-32, an outcome in the same units, and a whole weight.
-"""
+Slow and plain on purpose; shares no code with the package. A person is a tuple of
+levels (None is missing), a score in units of 2**-32, an outcome in the same units, and
+a whole weight."""
 
 from __future__ import annotations
 
@@ -30,7 +31,11 @@ def to_units(value: float) -> int:
 def people(levels, scores, outcomes, weights=None) -> list[Person]:
     weights = [1] * len(scores) if weights is None else weights
     rows = zip(levels, scores, outcomes, weights)
-    return [Person(tuple(k), to_units(s), to_units(y), int(w)) for k, s, y, w in rows if w > 0]
+    return [
+        Person(tuple(k), to_units(s), to_units(y), int(w))
+        for k, s, y, w in rows
+        if w > 0
+    ]
 
 
 def typed(value: float) -> Fraction:
@@ -38,7 +43,9 @@ def typed(value: float) -> Fraction:
 
 
 def collect(persons: list[Person], gamma: float, depth: int) -> list[tuple]:
-    """The collection C: tuples of (attribute index, level), in the order of the design."""
+    """The collection C: tuples of (attribute index, level), in the order of the
+    design.
+    """
     total = sum(p.weight for p in persons)
     n_attributes = len(persons[0].levels)
     if n_attributes == 0:
@@ -47,7 +54,9 @@ def collect(persons: list[Person], gamma: float, depth: int) -> list[tuple]:
     for size in range(1, depth + 1):
         for columns in combinations(range(n_attributes), size):
             present = {tuple(p.levels[c] for c in columns) for p in persons}
-            for levels in sorted(present, key=lambda k: [(v is None, v or "") for v in k]):
+            for levels in sorted(
+                present, key=lambda k: [(v is None, v or "") for v in k]
+            ):
                 group = tuple(zip(columns, levels))
                 inside = sum(p.weight for p in persons if belongs(p.levels, group))
                 if Fraction(inside, total) >= typed(gamma):
@@ -65,7 +74,9 @@ def uniform_edges(m: int) -> list[int]:
 
 def in_bin(score: int, edges: list[int], j: int) -> bool:
     last = j == len(edges) - 2
-    return edges[j] <= score and (score < edges[j + 1] or (last and score == edges[j + 1]))
+    return edges[j] <= score and (
+        score < edges[j + 1] or (last and score == edges[j + 1])
+    )
 
 
 def nearest(numerator: int, denominator: int) -> int:
@@ -89,9 +100,9 @@ def boost(
 ):
     """Run Algorithm 1; changes nothing in `persons`. Returns (updates, scores, groups).
 
-    With a guard, a gap must also reach z standard errors, and shrinks by what they say is luck. A criterion
-    that is not the paper's comes as `own_cutoff`, a function of the outcome rate, both in units.
-    """
+    With a guard, a gap must also reach z standard errors, and shrinks by what they say
+    is luck. A criterion that is not the paper's comes as `own_cutoff`, a function of
+    the outcome rate, both in units."""
     depth = min(depth, len(persons[0].levels))
     groups = collect(persons, gamma, depth)
     scores = [p.score for p in persons]
@@ -109,12 +120,20 @@ def boost(
                     if belongs(p.levels, group) and in_bin(scores[i], edges, j)
                 ]
                 n = sum(persons[i].weight for i in chosen)
-                if n == 0 or Fraction(n, total) < min_share or len(updates) == max_updates:
+                if (
+                    n == 0
+                    or Fraction(n, total) < min_share
+                    or len(updates) == max_updates
+                ):
                     continue
                 outcome = sum(persons[i].weight * persons[i].outcome for i in chosen)
                 score = sum(persons[i].weight * scores[i] for i in chosen)
                 gap = nearest(outcome - score, n)
-                cutoff = alpha * max(nearest(outcome, n), rho * UNIT) if proportional else alpha * UNIT
+                cutoff = (
+                    alpha * max(nearest(outcome, n), rho * UNIT)
+                    if proportional
+                    else alpha * UNIT
+                )
                 if own_cutoff is not None:
                     cutoff = own_cutoff(nearest(outcome, n))
                 cutoff = max(cutoff - 2, cutoff / 2)  # rounding to units may hide a tie
@@ -133,7 +152,9 @@ def boost(
 
 
 def standard_error(n: int, outcome: int, score: int) -> float:
-    """The larger of the binomial ones at the mean score and at the rate of two people more, in units."""
+    """The larger of the binomial ones at the mean score and at the rate of two people
+    more, in units.
+    """
     mean = score / n / UNIT
     rate = (outcome / n / UNIT * n + 1) / (n + 2)
     return math.sqrt(max(mean * (1 - mean), rate * (1 - rate)) / n) * UNIT
@@ -148,13 +169,17 @@ def logistic(x: Fraction) -> int:
 
 
 def smooth_start(levels: tuple, score: int, terms) -> int:
-    """One person's score after a smooth start; terms are (group, 195 shifts in 2**-20 of log-odds)."""
+    """One person's score after a smooth start; terms are (group, 195 shifts in 2**-20
+    of log-odds).
+    """
     own = [shifts for group, shifts in terms if belongs(levels, group)]
     most = 22 if any(shifts[0] or shifts[-1] for _, shifts in terms) else 10
     corners = []
     for k in range(-1, 194):
         at = Fraction(k - 96, 8)
-        shift = max(min(sum(shifts[k + 1] for shifts in own), most * 2**20), -most * 2**20)
+        shift = max(
+            min(sum(shifts[k + 1] for shifts in own), most * 2**20), -most * 2**20
+        )
         place = max(min(at + Fraction(shift, 2**20), Fraction(22)), Fraction(-22))
         below = Fraction(math.floor(place * 64), 64)
         low, high = logistic(below), logistic(below + Fraction(1, 64))
@@ -164,7 +189,9 @@ def smooth_start(levels: tuple, score: int, terms) -> int:
         corners.append((raw, max(value, corners[-1][1]) if corners else value))
     for (x0, y0), (x1, y1) in pairwise(corners):
         if x0 <= score <= x1:
-            return math.floor(y0 + Fraction((y1 - y0) * (score - x0), x1 - x0) + Fraction(1, 2))
+            return math.floor(
+                y0 + Fraction((y1 - y0) * (score - x0), x1 - x0) + Fraction(1, 2)
+            )
     raise AssertionError("a score lies between 0 and 1")
 
 
@@ -176,7 +203,9 @@ def replay(levels: tuple, score: int, updates, groups, edges) -> int:
     return score
 
 
-def losses(persons: list[Person], *, alpha, gamma, rho, edges, m, depth=99) -> tuple[float, float, float]:
+def losses(
+    persons: list[Person], *, alpha, gamma, rho, edges, m, depth=99
+) -> tuple[float, float, float]:
     """MC, PMC and all-pairs DC loss."""
     groups = collect(persons, gamma, min(depth, len(persons[0].levels)))
     total = sum(p.weight for p in persons)
@@ -185,12 +214,18 @@ def losses(persons: list[Person], *, alpha, gamma, rho, edges, m, depth=99) -> t
     for j in range(len(edges) - 1):
         rates = []
         for group in groups:
-            chosen = [p for p in persons if belongs(p.levels, group) and in_bin(p.score, edges, j)]
+            chosen = [
+                p
+                for p in persons
+                if belongs(p.levels, group) and in_bin(p.score, edges, j)
+            ]
             n = sum(p.weight for p in chosen)
             if n == 0 or Fraction(n, total) < min_share:
                 continue
             rate = Fraction(sum(p.weight * p.outcome for p in chosen), n * UNIT)
-            gap = abs(rate - Fraction(sum(p.weight * p.score for p in chosen), n * UNIT))
+            gap = abs(
+                rate - Fraction(sum(p.weight * p.score for p in chosen), n * UNIT)
+            )
             mc = max(mc, float(gap))
             pmc = max(pmc, float(gap / max(rate, typed(rho))))
             rates.append(math.log(max(rate, typed(rho))))
@@ -200,8 +235,12 @@ def losses(persons: list[Person], *, alpha, gamma, rho, edges, m, depth=99) -> t
     return mc, pmc, dc
 
 
-def boost_in_floats(levels, scores, outcomes, groups, *, alpha, gamma, rho, n_bins, max_sweeps=10_000):
-    """PMCBoost in plain floating point with numpy masks: what a first reading of the paper gives."""
+def boost_in_floats(
+    levels, scores, outcomes, groups, *, alpha, gamma, rho, n_bins, max_sweeps=10_000
+):
+    """PMCBoost in plain floating point with numpy masks: what a first reading of the
+    paper gives.
+    """
     import numpy as np
 
     score, outcome = np.array(scores, dtype=float), np.array(outcomes, dtype=float)

@@ -1,8 +1,21 @@
-"""Stores of made-up trials: no model is fitted, so that every table and claim can be checked by hand."""
+"""Stores of made-up trials: no model is fitted, so that every table and claim can be
+checked by hand.
+"""
 
 import numpy as np
 
-from propcal.paper.settings import ALPHAS, BASE, GROUPINGS, MC, MC_FOR_PMC, MODELS, OURS, PMC, PUBLISHED, grid
+from propcal.paper.settings import (
+    ALPHAS,
+    BASE,
+    GROUPINGS,
+    MC,
+    MC_FOR_PMC,
+    MODELS,
+    OURS,
+    PMC,
+    PUBLISHED,
+    grid,
+)
 from propcal.paper.trial_store import CURVE_COLUMNS, TRIAL_COLUMNS, Store
 
 GENERATED = {"cohort": "generated visits", "rows": 1000}
@@ -47,9 +60,15 @@ def trial(seed, model, setting, **values):
 
 def curve(seed, model, setting, group, counts):
     """Rows of the curve of a group from (people, positives, score_sum) of each bin."""
-    keys = {"seed": seed, "model": model, "setting": setting.key(), "method": setting.method}
+    keys = {
+        "seed": seed,
+        "model": model,
+        "setting": setting.key(),
+        "method": setting.method,
+    }
     return [
-        {**keys, "group_name": group, "bin_index": i} | dict(zip(list(CURVE_COLUMNS)[-3:], count))
+        {**keys, "group_name": group, "bin_index": i}
+        | dict(zip(list(CURVE_COLUMNS)[-3:], count))
         for i, count in enumerate(counts)
     ]
 
@@ -60,17 +79,32 @@ def make_store(path, trials=(), curves=(), about=GENERATED):
     return path
 
 
-def whole_store(path, values, seeds=SEEDS, models=MODELS, *, better=True, about=GENERATED):
-    """A store of the whole grid with `values(seed, model, setting)`, and curves of RF."""
-    trials = [trial(s, m, g, **values(s, m, g)) for s in seeds for m in models for g in grid()]
+def whole_store(
+    path, values, seeds=SEEDS, models=MODELS, *, better=True, about=GENERATED
+):
+    """A store of the whole grid with `values(seed, model, setting)`, and curves of
+    RF.
+    """
+    trials = [
+        trial(s, m, g, **values(s, m, g)) for s in seeds for m in models for g in grid()
+    ]
     curves = []
-    finest = [g for g in grid() if g.groups == GROUPINGS[1] and g.method in (BASE, PMC, OURS)]
+    finest = [
+        g for g in grid() if g.groups == GROUPINGS[1] and g.method in (BASE, PMC, OURS)
+    ]
     for seed in seeds if "RF" in models else ():
         for setting in finest:
-            off = {BASE: 800, PMC: 200, OURS: 100} if better else {BASE: 200, PMC: 800, OURS: 900}
+            off = (
+                {BASE: 800, PMC: 200, OURS: 100}
+                if better
+                else {BASE: 200, PMC: 800, OURS: 900}
+            )
             for i, group in enumerate(CURVE_GROUPS):
                 gap = off[setting.method] / (i + 1)
-                counts = [(1500 + 500 * (i % 2), 200, 200 + gap), (1600, 800, 800 - gap)]
+                counts = [
+                    (1500 + 500 * (i % 2), 200, 200 + gap),
+                    (1600, 800, 800 - gap),
+                ]
                 curves += curve(seed, "RF", setting, group, counts)
     return make_store(path, trials, curves, about)
 
@@ -110,19 +144,30 @@ UPDATES = {MC: [200, 100, 40, 20], PMC: [263, 153, 50, 35]}
 
 def like_the_paper(seed, model, setting, *, factors=AS_PUBLISHED, opposite=False):
     """Values that follow the published claims, or the opposite of all of them."""
-    base = {m: v * (1 + 0.001 * seed * (m != "auroc")) for m, v in BASE_VALUES[model].items()}
+    base = {
+        m: v * (1 + 0.001 * seed * (m != "auroc"))
+        for m, v in BASE_VALUES[model].items()
+    }
     if setting.method == BASE:
         return base
     if setting.method == OURS:
-        return {m: v * (1 if m == "auroc" else 0.5) for m, v in base.items()} | {"n_updates": 30}
+        return {m: v * (1 if m == "auroc" else 0.5) for m, v in base.items()} | {
+            "n_updates": 30
+        }
     place = ALPHAS.index(setting.alpha)
-    printed = {(m, alpha): {MC: row[::2], PMC: row[1::2]} for m, alpha, *row in PUBLISHED["table_5"]}
+    printed = {
+        (m, alpha): {MC: row[::2], PMC: row[1::2]}
+        for m, alpha, *row in PUBLISHED["table_5"]
+    }
     method = MC if setting.method == MC_FOR_PMC else setting.method
     told = MC if (setting.method == MC_FOR_PMC) != opposite else PMC
     updates, seconds = UPDATES[method][place], float(UPDATES[method][place])
     if setting.alpha in (0.001, 0.01) and setting.method != MC:
         updates, seconds = printed["LR" if model == "LR" else "RF", setting.alpha][told]
-    found = {m: v * factors.get((method, m, model), factors.get((method, m)))[place] for m, v in base.items()}
+    found = {
+        m: v * factors.get((method, m, model), factors.get((method, m)))[place]
+        for m, v in base.items()
+    }
     train = setting.alpha * (1.1 if opposite else 0.9)
     beyond = 0.05 if (setting.alpha == 0.001) != opposite else 0.01
     return found | {
@@ -140,11 +185,20 @@ def unlike_the_paper(seed, model, setting):
 
 
 def noisy(seed, model, setting):
-    """The paper's tendencies with noise of the size that shuffles have: for pictures."""
+    """The paper's tendencies with noise of the size that shuffles have: for
+    pictures.
+    """
     values = like_the_paper(seed, model, setting)
     rng = np.random.default_rng([seed, *f"{model} {setting.key()}".encode()])
     shuffle = np.random.default_rng(seed)
-    for metric, size in {"auroc": 0.001, "mc_loss": 0.08, "pmc_loss": 0.08, "dc_loss": 0.05}.items():
-        values[metric] *= 1 + size * (shuffle.standard_normal() + 0.5 * rng.standard_normal())
+    for metric, size in {
+        "auroc": 0.001,
+        "mc_loss": 0.08,
+        "pmc_loss": 0.08,
+        "dc_loss": 0.05,
+    }.items():
+        values[metric] *= 1 + size * (
+            shuffle.standard_normal() + 0.5 * rng.standard_normal()
+        )
     values["n_updates"] = int(values.get("n_updates", 0) * rng.uniform(0.8, 1.2))
     return values

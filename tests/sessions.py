@@ -1,4 +1,5 @@
-"""Sessions of engines for tests: one of Spark, one cluster of Dask and one PostgreSQL for each test process.
+"""Sessions of engines for tests: one of Spark, one cluster of Dask and one PostgreSQL
+for each test process.
 
 `conftest.py` marks the tests that use one, and keeps those of each in one process.
 """
@@ -64,14 +65,18 @@ def dask_client():
 
 def _newest_postgres():
     """The folder of PostgreSQL's programs, where Debian puts them or on the path."""
-    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda p: int(p.parts[-3]))
+    found = sorted(
+        Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda p: int(p.parts[-3])
+    )
     elsewhere = shutil.which("initdb")
     return found[-1].parent if found else Path(elsewhere).parent if elsewhere else None
 
 
 @pytest.fixture(scope="session")
 def postgres():
-    """A connection to a PostgreSQL of our own, on a socket in a folder that goes with it."""
+    """A connection to a PostgreSQL of our own, on a socket in a folder that goes with
+    it.
+    """
     psycopg = pytest.importorskip("psycopg")
     programs = _newest_postgres()
     if programs is None:
@@ -82,22 +87,41 @@ def postgres():
             try:
                 owner = pwd.getpwnam("postgres")
             except KeyError:
-                pytest.skip("PostgreSQL does not run as root, and there is no user postgres")
+                pytest.skip(
+                    "PostgreSQL does not run as root, and there is no user postgres"
+                )
             os.chown(folder, owner.pw_uid, owner.pw_gid)
             as_user = ["runuser", "-u", "postgres", "--"]
 
         def run(program, *arguments):
             command = [*as_user, programs / program, *arguments]
-            subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL, timeout=60)
+            subprocess.run(
+                command, cwd=folder, check=True, stdout=subprocess.DEVNULL, timeout=60
+            )
 
         data = f"{folder}/data"
-        run("initdb", "-D", data, "-U", "propcal", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
+        run(
+            "initdb",
+            "-D",
+            data,
+            "-U",
+            "propcal",
+            "-A",
+            "trust",
+            "-E",
+            "UTF8",
+            "--locale=C",
+            "--no-sync",
+        )
         options = f"-k {folder} -c listen_addresses= -c fsync=off -c jit=off"
         run("pg_ctl", "-D", data, "-l", f"{folder}/log", "-o", options, "-w", "start")
         try:
-            # without prepared plans, which do not outlast that a table is made again with other types
+            # without prepared plans, which do not outlast that a table is made again
+            # with other types
             settings = {"autocommit": True, "prepare_threshold": None}
-            with psycopg.connect(host=folder, user="propcal", dbname="postgres", **settings) as connection:
+            with psycopg.connect(
+                host=folder, user="propcal", dbname="postgres", **settings
+            ) as connection:
                 yield connection
         finally:
             run("pg_ctl", "-D", data, "-m", "immediate", "-w", "stop")

@@ -1,7 +1,8 @@
-"""A reduction on a Spark cluster of two executor processes, one of which dies half-way. Run by a test.
+"""A reduction on a Spark cluster of two executor processes, one of which dies half-way.
+Run by a test.
 
-Prints a line of JSON: how many executors there were, how many were lost, and whether the atoms are right.
-"""
+Prints a line of JSON: how many executors there were, how many were lost, and whether
+the atoms are right."""
 
 import json
 import os
@@ -18,7 +19,12 @@ from propcal import Atoms
 from sessions import spark_session
 
 ROWS, PARTS = 4_000_000, 48
-COLUMNS = {"score": "score", "outcome": "y", "groups": ["race", "sex"], "resolution": 2**-12}
+COLUMNS = {
+    "score": "score",
+    "outcome": "y",
+    "groups": ["race", "sex"],
+    "resolution": 2**-12,
+}
 MADE = {
     "score": "(id * 7919 % 1000003) / 1000003.0D",
     "y": "CAST(id % 7 < 2 AS INT)",
@@ -30,7 +36,9 @@ MADE = {
 def in_memory():
     """The same people by numpy."""
     i = np.arange(ROWS)
-    race = pd.Categorical.from_codes(np.where(i % 5 == 0, -1, i % 3), [f"race {k}" for k in range(3)])
+    race = pd.Categorical.from_codes(
+        np.where(i % 5 == 0, -1, i % 3), [f"race {k}" for k in range(3)]
+    )
     frame = {
         "score": (i * 7919 % 1000003) / 1000003.0,
         "y": (i % 7 < 2).astype(int),
@@ -41,25 +49,36 @@ def in_memory():
 
 
 def executors(app):
-    """Process ids of the executors of this application, which are children of its own workers."""
+    """Process ids of the executors of this application, which are children of its own
+    workers.
+    """
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             words = (folder / "cmdline").read_bytes().split(b"\0")
         except OSError:
             continue
-        if any(b"CoarseGrainedExecutorBackend" in word for word in words) and app.encode() in words:
+        if (
+            any(b"CoarseGrainedExecutorBackend" in word for word in words)
+            and app.encode() in words
+        ):
             found.append(int(folder.name))
     return sorted(found)
 
 
 def kill_one_half_way(context, done):
-    """Kill an executor once some tasks of the first stage are through and others are not."""
+    """Kill an executor once some tasks of the first stage are through and others are
+    not.
+    """
     tracker = context.statusTracker()
     while not done.is_set():
         for stage in tracker.getActiveStageIds():
             info = tracker.getStageInfo(stage)
-            if info and info.numTasks == PARTS and 6 <= info.numCompletedTasks <= PARTS - 10:
+            if (
+                info
+                and info.numTasks == PARTS
+                and 6 <= info.numCompletedTasks <= PARTS - 10
+            ):
                 victim = executors(context.applicationId)[0]
                 os.kill(victim, signal.SIGKILL)
                 lost.append((victim, info.numCompletedTasks))
@@ -71,9 +90,13 @@ lost: list[tuple[int, int]] = []
 
 
 def main():
-    spark = spark_session("local-cluster[2,1,1024]", **{"spark.sql.shuffle.partitions": "4"})
+    spark = spark_session(
+        "local-cluster[2,1,1024]", **{"spark.sql.shuffle.partitions": "4"}
+    )
     context = spark.sparkContext
-    people = spark.range(0, ROWS, 1, PARTS).selectExpr(*(f"{sql} AS {name}" for name, sql in MADE.items()))
+    people = spark.range(0, ROWS, 1, PARTS).selectExpr(
+        *(f"{sql} AS {name}" for name, sql in MADE.items())
+    )
     expected = in_memory().fingerprint()
     began = Atoms.from_frame(people, **COLUMNS).fingerprint()
     before = executors(context.applicationId)
@@ -88,7 +111,12 @@ def main():
     same = [began == expected, after == expected]
     print(
         json.dumps(
-            {"executors": len(before), "killed": len(lost), "completed": [n for _, n in lost], "same": same}
+            {
+                "executors": len(before),
+                "killed": len(lost),
+                "completed": [n for _, n in lost],
+                "same": same,
+            }
         )
     )
     spark.stop()

@@ -10,7 +10,11 @@ import propcal
 from paths import ROOT
 
 DOCS = ROOT / "docs"
-NAMES = [name for name in propcal.__all__ if not inspect.ismodule(getattr(propcal, name)) and name[0] != "_"]
+NAMES = [
+    name
+    for name in propcal.__all__
+    if not inspect.ismodule(getattr(propcal, name)) and name[0] != "_"
+]
 # what the others return; their examples show these
 RETURNED = [
     "Audit",
@@ -25,7 +29,9 @@ RETURNED = [
     "SqlExport",
     "Verdict",
 ]
-LISTED = set(re.findall(r"^   (\w+)$", (DOCS / "reference" / "api.md").read_text(), re.MULTILINE))
+LISTED = set(
+    re.findall(r"^   (\w+)$", (DOCS / "reference" / "api.md").read_text(), re.MULTILINE)
+)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -34,18 +40,37 @@ def test_every_public_name_is_in_the_reference_and_explains_itself(name):
     described = inspect.getdoc(getattr(propcal, name))
     assert described
     if name not in RETURNED:
-        assert "Examples\n" in described, "a runnable example helps more than a paragraph"
+        assert "Examples\n" in described, (
+            "a runnable example helps more than a paragraph"
+        )
     assert not described.startswith(f"{name}(")
 
 
 def test_the_reference_lists_what_modules_offer():
     for module in (propcal.bounds, propcal.datasets, propcal.displays):
-        public = {name for name in vars(module) if name[0] != "_" and inspect.isroutine(vars(module)[name])}
-        public = {name for name in public if vars(module)[name].__module__.startswith(module.__name__)}
+        public = {
+            name
+            for name in vars(module)
+            if name[0] != "_" and inspect.isroutine(vars(module)[name])
+        }
+        public = {
+            name
+            for name in public
+            if vars(module)[name].__module__.startswith(module.__name__)
+        }
         assert public <= LISTED, module.__name__
 
 
-TASKS = ["audit", "correct", "report", "discover", "monitor", "sites", "scale", "production"]
+TASKS = [
+    "audit",
+    "correct",
+    "report",
+    "discover",
+    "monitor",
+    "sites",
+    "scale",
+    "production",
+]
 # written by `propcal paper reproduction` and `propcal paper benefit`
 GENERATED = {"reproduction.md", "real-patients.md"}
 
@@ -61,7 +86,11 @@ def test_a_guide_page_can_be_read_in_five_minutes():
 
 def test_the_documentation_for_people_has_at_most_30_000_words():
     pages = [path for path in DOCS.rglob("*.md") if path.name not in GENERATED]
-    pages = [path for path in pages if not {"reference", "gallery"} & set(path.relative_to(DOCS).parts)]
+    pages = [
+        path
+        for path in pages
+        if not {"reference", "gallery"} & set(path.relative_to(DOCS).parts)
+    ]
     pages += [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
     assert sum(map(words, pages)) <= 30_000
 
@@ -78,4 +107,6 @@ def test_the_changelog_of_a_release_fits_two_screens():
     assert len(releases) > 2
     for release in releases:
         lines = release.replace("\n  ", " ").splitlines()
-        assert sum(max(1, len(textwrap.wrap(line, 120))) for line in lines) <= 100, lines[0]
+        assert sum(max(1, len(textwrap.wrap(line, 120))) for line in lines) <= 100, (
+            lines[0]
+        )

@@ -1,4 +1,6 @@
-"""Errors are values: the same one is read by programs, by Python users and at the command line."""
+"""Errors are values: the same one is read by programs, by Python users and at the
+command line.
+"""
 
 import ast
 import copy
@@ -33,8 +35,26 @@ from propcal.errors import (
 SOURCES = sorted((ROOT / "src" / "propcal").rglob("*.py"))
 # arguments that errors mention and no command has an option for
 PYTHON_ONLY = {
-    *("complaint_effect", "delta", "epsilon", "fewest", "illness_effect", "kept_apart", "kind", "n"),
-    *("details", "n_updates", "person", "r_max", "r_min", "readings", "size", "threads"),
+    *(
+        "complaint_effect",
+        "delta",
+        "epsilon",
+        "fewest",
+        "illness_effect",
+        "kept_apart",
+        "kind",
+        "n",
+    ),
+    *(
+        "details",
+        "n_updates",
+        "person",
+        "r_max",
+        "r_min",
+        "readings",
+        "size",
+        "threads",
+    ),
 }
 
 
@@ -62,7 +82,11 @@ def numbers_as_groups(cohort):
 
 
 def many_attributes():
-    list(Groups(columns=[f"a{i}" for i in range(30)]).combinations([f"a{i}" for i in range(30)]))
+    list(
+        Groups(columns=[f"a{i}" for i in range(30)]).combinations(
+            [f"a{i}" for i in range(30)]
+        )
+    )
 
 
 def a_table_as_atoms(cohort, folder):
@@ -86,7 +110,10 @@ def test_an_error_says_which_argument_what_is_wrong_and_what_to_do(cohort):
     error = raised(lambda: missing_race(cohort))
     assert error.argument == "race"
     assert error.problem.startswith("attribute 'race' is missing for ")
-    assert error.next_step == 'Find out why, or set missing="level" to treat them as a group of their own'
+    assert (
+        error.next_step
+        == 'Find out why, or set missing="level" to treat them as a group of their own'
+    )
 
 
 def test_the_text_of_an_error_is_its_problem_and_the_next_step():
@@ -99,29 +126,49 @@ def test_the_text_of_an_error_is_its_problem_and_the_next_step():
     assert repr(InputError("y is empty")) == "InputError('y is empty')"
 
 
-def test_python_and_the_command_line_write_the_same_error_in_their_own_words(cohort, tmp_path):
+def test_python_and_the_command_line_write_the_same_error_in_their_own_words(
+    cohort, tmp_path
+):
     error = raised(lambda: missing_race(cohort))
-    assert str(error).endswith('or set missing="level" to treat them as a group of their own')
-    assert error.render(as_flag).endswith("or set --missing level to treat them as a group of their own")
+    assert str(error).endswith(
+        'or set missing="level" to treat them as a group of their own'
+    )
+    assert error.render(as_flag).endswith(
+        "or set --missing level to treat them as a group of their own"
+    )
 
     error = raised(lambda: numbers_as_groups(cohort))
-    assert str(error).endswith("whole; give cut points, Groups(cuts={'age of a person': [...]})")
-    assert error.render(as_flag).endswith("whole; give cut points, --cut age of a person=...")
+    assert str(error).endswith(
+        "whole; give cut points, Groups(cuts={'age of a person': [...]})"
+    )
+    assert error.render(as_flag).endswith(
+        "whole; give cut points, --cut age of a person=..."
+    )
 
     error = raised(many_attributes)
     assert str(error).endswith('or intersections="marginal" for groups that overlap')
-    assert error.render(as_flag).endswith("or --intersections marginal for groups that overlap")
+    assert error.render(as_flag).endswith(
+        "or --intersections marginal for groups that overlap"
+    )
 
     error = raised(lambda: a_table_as_atoms(cohort, tmp_path))
     assert isinstance(error, FileFormatError)
-    assert str(error).endswith("people.parquet is not an atoms file: write one with Atoms.save")
-    assert error.render(as_flag).endswith("is not an atoms file: propcal atoms writes one")
+    assert str(error).endswith(
+        "people.parquet is not an atoms file: write one with Atoms.save"
+    )
+    assert error.render(as_flag).endswith(
+        "is not an atoms file: propcal atoms writes one"
+    )
 
 
 def test_people_never_seen_are_told_with_both_ways_out(cohort, features):
-    model = PMCBoost(unseen="error").fit(cohort.score, cohort.y, sensitive_features=features)
+    model = PMCBoost(unseen="error").fit(
+        cohort.score, cohort.y, sensitive_features=features
+    )
     correction: Correction = model.correction_
-    error = raised(lambda: correction.apply([0.5], {"race": ["Other"], "gender": ["F"]}))
+    error = raised(
+        lambda: correction.apply([0.5], {"race": ["Other"], "gender": ["F"]})
+    )
     assert isinstance(error, UnseenError)
     assert '. Set unseen="replay" to apply the adjustments' in str(error)
     assert 'belong to, or unseen="keep" to leave' in str(error)
@@ -147,22 +194,36 @@ def test_a_number_that_is_refused_is_named_as_it_was_given(name, at_the_command_
     error = raised(lambda: check_number(name, 0, at_least=1))
     assert error.argument == name
     assert str(error) == f"{name} must be a number of at least 1; got 0"
-    assert error.render(as_flag) == f"{at_the_command_line} must be a number of at least 1; got 0"
+    assert (
+        error.render(as_flag)
+        == f"{at_the_command_line} must be a number of at least 1; got 0"
+    )
 
 
 def test_a_choice_that_is_refused_is_named_as_it_was_given():
     error = raised(lambda: check_choice("weight_kind", "x", ("auto", "survey")))
     assert error.argument == "weight_kind"
-    assert error.render(as_flag) == "--weight-kind must be one of 'auto', 'survey'; got 'x'"
+    assert (
+        error.render(as_flag)
+        == "--weight-kind must be one of 'auto', 'survey'; got 'x'"
+    )
     part = Argument("types") + ": the type of 'icu'"
     error = raised(lambda: check_choice(part, "x", ("text", "number")))
     assert error.argument == "types"
-    assert str(error) == "types: the type of 'icu' must be one of 'text', 'number'; got 'x'"
+    assert (
+        str(error)
+        == "types: the type of 'icu' must be one of 'text', 'number'; got 'x'"
+    )
     assert error.render(as_flag).startswith("--type: the type of 'icu' must be")
 
 
 def test_mentions_with_a_value_are_options_with_a_value():
-    text = "About " + Argument("resolution", "2**-15") + " would; or raise " + Argument("memory_limit")
+    text = (
+        "About "
+        + Argument("resolution", "2**-15")
+        + " would; or raise "
+        + Argument("memory_limit")
+    )
     assert text == "About resolution=2**-15 would; or raise memory_limit"
     assert told(text) == "About --resolution 2^-15 would; or raise --memory"
     assert as_flag(Argument("weight_kind", "survey")) == "--weight-kind survey"
@@ -181,7 +242,10 @@ def test_what_a_user_calls_things_is_left_alone():
 def test_a_next_step_is_a_clause_or_a_sentence_of_its_own():
     assert Message("it is full", next_step="empty it") == "it is full; empty it"
     assert Message("it is full", next_step="Empty it") == "it is full. Empty it"
-    assert Message("it is full", next_step="pip install more", between=": ") == "it is full: pip install more"
+    assert (
+        Message("it is full", next_step="pip install more", between=": ")
+        == "it is full: pip install more"
+    )
 
 
 @pytest.mark.parametrize("kind", [InputError, UnseenError, FileFormatError])
@@ -197,8 +261,15 @@ def test_errors_travel_between_processes(kind):
         copy.deepcopy(error),
     ]:
         assert type(again) is kind
-        assert str(again) == str(error) == "attribute 'race' is missing; missing=\"level\" makes them a group"
-        assert again.render(as_flag) == "attribute 'race' is missing; --missing level makes them a group"
+        assert (
+            str(again)
+            == str(error)
+            == "attribute 'race' is missing; missing=\"level\" makes them a group"
+        )
+        assert (
+            again.render(as_flag)
+            == "attribute 'race' is missing; --missing level makes them a group"
+        )
         assert (again.argument, again.problem, again.next_step) == (
             "race",
             "attribute 'race' is missing",
@@ -210,9 +281,12 @@ def test_errors_travel_between_processes(kind):
 
 def test_warnings_have_the_same_structure_and_stay_what_they_were(cohort, features):
     with pytest.warns(
-        ConvergenceWarning, match=r"1 adjustment \(max_updates=1\), .*\. Increase max_updates or"
+        ConvergenceWarning,
+        match=r"1 adjustment \(max_updates=1\), .*\. Increase max_updates or",
     ) as seen:
-        MCBoost.paper(max_updates=1).fit(cohort.score, cohort.y, sensitive_features=features)
+        MCBoost.paper(max_updates=1).fit(
+            cohort.score, cohort.y, sensitive_features=features
+        )
     assert seen[0].category is ConvergenceWarning
     message = seen[0].message.args[0]
     assert (message.argument, message.next_step) == (
@@ -220,21 +294,30 @@ def test_warnings_have_the_same_structure_and_stay_what_they_were(cohort, featur
         "Increase max_updates or alpha, or set eta closer to 1",
     )
     assert "(--max-updates=1), and" in told(message)
-    assert told(message).endswith(". Increase --max-updates or alpha, or set eta closer to 1")
+    assert told(message).endswith(
+        ". Increase --max-updates or alpha, or set eta closer to 1"
+    )
 
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         audit(cohort.y, cohort.score.sort_values(), sensitive_features=features)
-    (one,) = [warning for warning in seen if isinstance(warning.message.args[0], Message)]
+    (one,) = [
+        warning for warning in seen if isinstance(warning.message.args[0], Message)
+    ]
     assert one.category is UserWarning
-    assert one.message.args[0].next_step == "align them, for example with .loc[other.index]"
+    assert (
+        one.message.args[0].next_step
+        == "align them, for example with .loc[other.index]"
+    )
 
 
 def calls(tree, *names):
     return [
         node
         for node in ast.walk(tree)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in names
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id in names
     ]
 
 
@@ -245,8 +328,11 @@ def mentioned():
         call.args[0].value
         for path in SOURCES
         if path.name != "errors.py"
-        for call in calls(ast.parse(path.read_text()), "Argument", "check_number", "check_choice")
-        if isinstance(call.args[0], ast.Constant) and not call.args[0].value.startswith("--")
+        for call in calls(
+            ast.parse(path.read_text()), "Argument", "check_number", "check_choice"
+        )
+        if isinstance(call.args[0], ast.Constant)
+        and not call.args[0].value.startswith("--")
     }
 
 
@@ -277,7 +363,9 @@ def test_mentions_are_joined_to_text_and_never_lost_in_it():
     for path in SOURCES:
         tree = ast.parse(path.read_text())
         texts = [node for node in ast.walk(tree) if isinstance(node, ast.JoinedStr)]
-        assert not [text for text in texts if calls(text, "Argument", "Text", "Message")], path.name
+        assert not [
+            text for text in texts if calls(text, "Argument", "Text", "Message")
+        ], path.name
 
 
 def test_no_front_end_rewrites_the_messages_of_the_library():
@@ -290,7 +378,9 @@ def test_every_error_of_the_table_is_used_and_can_be_told():
     sources = [path.read_text() for path in (ROOT / "src" / "propcal").rglob("*.py")]
     assert all(any(f'"{key}"' in text for text in sources) for key in table)
     for key, entry in table.items():
-        values = {name: 1 for text in entry.values() for name in re.findall(r"{(\w+)", text)}
+        values = {
+            name: 1 for text in entry.values() for name in re.findall(r"{(\w+)", text)
+        }
         error = refused(key, **values)
         assert not re.search("{[a-z]", error.message)
         assert "@" not in error.message

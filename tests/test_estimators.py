@@ -15,10 +15,16 @@ from propcal.errors import InputError
 
 
 def conventions():
-    """What scikit-learn checks of estimators with one-dimensional input; it says that it skips the rest."""
+    """What scikit-learn checks of estimators with one-dimensional input; it says that
+    it skips the rest.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SkipTestWarning)
-        return [pair for cls in (PMCBoost, MCBoost) for pair in estimator_checks_generator(cls())]
+        return [
+            pair
+            for cls in (PMCBoost, MCBoost)
+            for pair in estimator_checks_generator(cls())
+        ]
 
 
 @pytest.mark.parametrize(("estimator", "check"), conventions())
@@ -47,7 +53,9 @@ def test_prediction_needs_a_fit():
 
 
 def test_fit_on_atoms_is_fit_on_their_rows(cohort, features):
-    atoms = Atoms.from_frame(cohort, score="score", outcome="y", groups=["race", "gender"])
+    atoms = Atoms.from_frame(
+        cohort, score="score", outcome="y", groups=["race", "gender"]
+    )
     by_atoms, by_rows = (
         PMCBoost().fit_atoms(atoms),
         PMCBoost().fit(cohort.score, cohort.y, sensitive_features=features),
@@ -81,7 +89,9 @@ def test_the_papers_settings_do_not_follow_the_defaults():
 
 
 def test_what_was_fitted_is_told(cohort, features):
-    model = PMCBoost(guard=None).fit(cohort.score, cohort.y, sensitive_features=features)
+    model = PMCBoost(guard=None).fit(
+        cohort.score, cohort.y, sensitive_features=features
+    )
     assert model.n_updates_ == len(model.updates_) > 1
     assert model.n_sweeps_ > 1
     assert model.converged_
@@ -108,10 +118,16 @@ def test_a_column_vector_of_scores_is_taken(cohort, features):
 
 
 def test_the_fit_summary_speaks_of_the_unit_and_uses_labels():
-    score, y, sex = np.full(2000, 0.3), np.r_[np.ones(200), np.zeros(1800)], np.tile(["F", "M"], 1000)
+    score, y, sex = (
+        np.full(2000, 0.3),
+        np.r_[np.ones(200), np.zeros(1800)],
+        np.tile(["F", "M"], 1000),
+    )
     names = {"unit": "patients", "labels": {"sex": {"F": "women", "M": "men"}}}
     frame = pd.DataFrame({"risk": score, "died": y, "sex": sex})
-    by_rows = PMCBoost().fit(frame, score="risk", outcome="died", groups=["sex"], **names)
+    by_rows = PMCBoost().fit(
+        frame, score="risk", outcome="died", groups=["sex"], **names
+    )
     atoms = Atoms.from_frame(frame, score="risk", outcome="died", groups=["sex"])
     by_atoms = PMCBoost().fit_atoms(atoms, **names)
     for model in (by_rows, by_atoms):

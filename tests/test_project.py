@@ -13,8 +13,13 @@ from paths import ROOT
 
 SOURCE = ROOT / "src" / "propcal"
 SOURCES = sorted(SOURCE.rglob("*.py"))
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
-# the way data takes, from top to bottom; a module imports only from its own layer or one above
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
+# the way data takes, from top to bottom; a module imports only from its own layer or
+# one above
 LAYERS = [
     "extras",
     "errors",
@@ -23,7 +28,7 @@ LAYERS = [
     "core",
     "options",
     "datasets",
-    "data",
+    "reading",
     "metrics",
     "auditing",
     "discovery",
@@ -32,7 +37,7 @@ LAYERS = [
     "monitoring",
     "sites",
     "protect",
-    "files",
+    "formats",
     "scoring",
     "export",
     "documents",
@@ -41,23 +46,36 @@ LAYERS = [
     "paper",
     "cli",
 ]
-# Methods that users look for on a class, though what they call comes later: it is imported when they are
-# called. By module and layer, with the reason.
+# Methods that users look for on a class, though what they call comes later: it is
+# imported when they are called. By module and layer, with the reason.
 DOORS = {
-    ("core.atoms", "data"): "Atoms.from_frame and from_files read people",
-    ("core.atoms", "files"): "Atoms.save and load",
+    ("core.atoms", "reading"): "Atoms.from_frame and from_files read people",
+    ("core.atoms", "formats"): "Atoms.save and load",
     ("core.atoms", "protect"): "Atoms.share",
-    ("core.fit.boost", "protect"): "a fit counts the people behind each number that may be shared",
-    ("core.groups", "data"): "Groups.preview and from_masks read people",
-    ("core.correction.definition", "protect"): "the type of what a fit knows about sharing",
-    ("core.correction.correction", "data"): "Correction.apply and explain read people",
+    (
+        "core.fit.boost",
+        "protect",
+    ): "a fit counts the people behind each number that may be shared",
+    ("core.groups", "reading"): "Groups.preview and from_masks read people",
+    (
+        "core.correction.definition",
+        "protect",
+    ): "the type of what a fit knows about sharing",
+    (
+        "core.correction.correction",
+        "reading",
+    ): "Correction.apply and explain read people",
     ("core.correction.correction", "scoring"): "Correction.apply and score_one",
-    ("core.correction.correction", "files"): "Correction.save, load, to_json, from_json, model_id",
+    (
+        "core.correction.correction",
+        "files",
+    ): "Correction.save, load, to_json, from_json, model_id",
     ("core.correction.correction", "export"): "Correction.to_sql and to_code",
-    ("monitoring.monitor", "files"): "Monitor.save and load",
+    ("monitoring.monitor", "formats"): "Monitor.save and load",
     ("protect.audits", "documents"): "a protected audit is put into words anew",
 }
-# Results print themselves: to_html, to_json, plot, sentences, in a terminal and a notebook.
+# Results print themselves: to_html, to_json, plot, sentences, in a terminal and a
+# notebook.
 RESULTS = {
     "core.correction.correction",
     "core.correction.explain",
@@ -75,7 +93,10 @@ RESULTS = {
 # Modules of one layer of which each needs the other, one of them when it is called.
 INSIDE = {
     ("propcal.core.atoms", "propcal.core.reduction"): "Atoms are added up",
-    ("propcal.data.source", "propcal.data.engine_frames"): "an engine reduces its own frames",
+    (
+        "propcal.reading.source",
+        "propcal.reading.engine_frames",
+    ): "an engine reduces its own frames",
 }
 SHOWN = {"protect", "documents", "render"}
 
@@ -95,28 +116,48 @@ def layer(module):
 
 
 def imported(node):
-    """The modules of propcal that one statement imports; a public name counts as the module it lives in."""
+    """The modules of propcal that one statement imports; a public name counts as the
+    module it lives in.
+    """
     if isinstance(node, ast.Import):
-        return ["propcal.cli" if alias.name == "propcal" else alias.name for alias in node.names]
+        return [
+            "propcal.cli" if alias.name == "propcal" else alias.name
+            for alias in node.names
+        ]
     names = [f"{node.module}.{alias.name}" for alias in node.names]
-    homes = {f"propcal.{name}": home for name, home in (propcal._HOME | propcal._MODULES).items()}
+    homes = {
+        f"propcal.{name}": home
+        for name, home in (propcal._HOME | propcal._MODULES).items()
+    }
     return [name if name in MODULES else homes.get(name, node.module) for name in names]
 
 
 def imports(path):
-    """Every import of a module of propcal, and when it happens: "at once", "lazily" or "for types"."""
+    """Every import of a module of propcal, and when it happens: "at once", "lazily" or
+    "for types".
+    """
 
     def walk(node, when):
         for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
                 yield from walk(child, "lazily")
-            elif isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
+            elif isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(
+                child.test
+            ):
                 yield from walk(child, "for types")
             elif isinstance(child, ast.Import | ast.ImportFrom):
-                assert not getattr(child, "level", 0), f"{path.name} has a relative import"
+                assert not getattr(child, "level", 0), (
+                    f"{path.name} has a relative import"
+                )
                 if path.parent.name == "cli" and ast.unparse(child) == "import propcal":
-                    continue  # the last layer takes public names, each of which is imported when it is used
-                name = child.module if isinstance(child, ast.ImportFrom) else child.names[0].name
+                    # the last layer takes public names, each of which is imported when
+                    # it is used
+                    continue
+                name = (
+                    child.module
+                    if isinstance(child, ast.ImportFrom)
+                    else child.names[0].name
+                )
                 if name.split(".")[0] == "propcal":
                     yield from ((target, when) for target in imported(child))
             else:
@@ -140,7 +181,9 @@ def test_imports_point_upwards_except_through_the_doors():
             assert when != "at once", f"{module} imports {target}, which comes after it"
             if door[0] in RESULTS and other in SHOWN:
                 continue
-            assert door in DOORS, f"{module} imports {target} {when}, and is no door in the table"
+            assert door in DOORS, (
+                f"{module} imports {target} {when}, and is no door in the table"
+            )
             used.add(door)
     assert used == set(DOORS), "a door of the table is not used any more: take it out"
 
@@ -151,23 +194,32 @@ def test_folders_do_not_import_each_other_in_a_circle():
     for module, targets in IMPORTS.items():
         for target, when in targets:
             mine, theirs = module.split("."), target.split(".")
-            shared = next((i for i, (a, b) in enumerate(zip(mine, theirs)) if a != b), None)
+            shared = next(
+                (i for i, (a, b) in enumerate(zip(mine, theirs)) if a != b), None
+            )
             if when != "at once" or shared is None:
                 continue
             parent = ".".join(mine[:shared])
             children = mine[shared], theirs[shared]
-            if all(MODULES[f"{parent}.{child}"].name == "__init__.py" for child in children):
+            if all(
+                MODULES[f"{parent}.{child}"].name == "__init__.py" for child in children
+            ):
                 graphs[parent][children[0]].add(children[1])
     assert {"propcal", "propcal.core"} <= set(graphs)
     for parent, graph in graphs.items():
         try:
             TopologicalSorter(graph).prepare()
         except CycleError as error:
-            raise AssertionError(f"folders of {parent} import each other: {error.args[1]}") from None
+            raise AssertionError(
+                f"folders of {parent} import each other: {error.args[1]}"
+            ) from None
 
 
 def test_modules_do_not_import_each_other_in_a_circle():
-    at_once = {m: {t for t, when in found if when == "at once"} - {m} for m, found in IMPORTS.items()}
+    at_once = {
+        m: {t for t, when in found if when == "at once"} - {m}
+        for m, found in IMPORTS.items()
+    }
     TopologicalSorter(at_once).prepare()
 
 
@@ -176,21 +228,44 @@ def test_nor_does_any_function_of_theirs_except_through_the_doors():
         own, other = layer(module), layer(target)
         name = module.removeprefix("propcal.")
         later = own and other and LAYERS.index(other) > LAYERS.index(own)
-        return (later and ((name, other) in DOORS or name in RESULTS)) or (module, target) in INSIDE
+        return (later and ((name, other) in DOORS or name in RESULTS)) or (
+            module,
+            target,
+        ) in INSIDE
 
     ever = {
-        module: {target for target, when in found if when != "for types" and not is_door(module, target)}
+        module: {
+            target
+            for target, when in found
+            if when != "for types" and not is_door(module, target)
+        }
         for module, found in IMPORTS.items()
     }
-    TopologicalSorter({module: targets - {module} for module, targets in ever.items()}).prepare()
+    TopologicalSorter(
+        {module: targets - {module} for module, targets in ever.items()}
+    ).prepare()
 
 
 def annotations_of(module, name):
-    """The annotations of arguments and results of a function, or of the public methods of a class."""
-    (node,) = [n for n in ast.parse(MODULES[module].read_text()).body if getattr(n, "name", "") == name]
-    methods = [node] if isinstance(node, ast.FunctionDef) else [n for n in node.body if hasattr(n, "args")]
+    """The annotations of arguments and results of a function, or of the public methods
+    of a class.
+    """
+    (node,) = [
+        n
+        for n in ast.parse(MODULES[module].read_text()).body
+        if getattr(n, "name", "") == name
+    ]
+    methods = (
+        [node]
+        if isinstance(node, ast.FunctionDef)
+        else [n for n in node.body if hasattr(n, "args")]
+    )
     for method in methods:
-        if method is node or not method.name.startswith("_") or method.name == "__init__":
+        if (
+            method is node
+            or not method.name.startswith("_")
+            or method.name == "__init__"
+        ):
             every = [n for n in ast.walk(method.args) if isinstance(n, ast.arg)]
             for one in (*(arg.annotation for arg in every), method.returns):
                 yield method.name, "" if one is None else ast.unparse(one)
@@ -204,7 +279,9 @@ def test_public_signatures_say_what_they_accept():
         for kind in kinds:
             if kind.__module__ in MODULES:
                 for method, text in annotations_of(kind.__module__, kind.__name__):
-                    assert not re.search(r"(?<!str, )\bAny\b", text), f"{name}.{method}: {text}"
+                    assert not re.search(r"(?<!str, )\bAny\b", text), (
+                        f"{name}.{method}: {text}"
+                    )
 
 
 def test_no_module_imports_a_private_name_of_another():
@@ -212,7 +289,9 @@ def test_no_module_imports_a_private_name_of_another():
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ImportFrom):
                 private = [
-                    name.name for name in node.names if name.name.startswith("_") and name.name[1] != "_"
+                    name.name
+                    for name in node.names
+                    if name.name.startswith("_") and name.name[1] != "_"
                 ]
                 assert not private, f"{path.name}: {private}"
 
@@ -224,17 +303,29 @@ def test_every_module_says_in_one_line_what_it_is():
 
 
 def test_the_map_of_the_modules_has_a_line_for_each():
-    spec = importlib.util.spec_from_file_location("module_map", ROOT / "docs" / "module_map.py")
+    spec = importlib.util.spec_from_file_location(
+        "module_map", ROOT / "docs" / "module_map.py"
+    )
     module_map = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module_map)
-    lines = [line.split()[0] for line in module_map.page().splitlines() if line.startswith("  ")]
-    assert sorted(lines) == sorted(path.stem for path in SOURCES if path.name != "__init__.py")
+    lines = [
+        line.split()[0]
+        for line in module_map.page().splitlines()
+        if line.startswith("  ")
+    ]
+    assert sorted(lines) == sorted(
+        path.stem for path in SOURCES if path.name != "__init__.py"
+    )
 
 
 def test_contributing_names_every_folder():
     text = (ROOT / "CONTRIBUTING.md").read_text()
     for path in SOURCES:
-        if path.name == "__init__.py" and path.parent != SOURCE and path.parent.parent.name != "paper":
+        if (
+            path.name == "__init__.py"
+            and path.parent != SOURCE
+            and path.parent.parent.name != "paper"
+        ):
             assert f"`{path.parent.name}/`" in text, path.parent
         elif path.parent == SOURCE and not path.stem.startswith("__"):
             assert f"`{path.stem}`" in text, path
@@ -246,7 +337,9 @@ def test_code_that_the_documentation_names_exists():
         for name in re.findall(r"(?<![\w/.-])((?:\w+/)+\w+\.py)\b", text):
             inside = SOURCE / name.removeprefix("src/propcal/")
             assert inside.exists() or (ROOT / name).exists(), f"{page.name}: {name}"
-        for name in re.findall(r"(?<![\w/.-])propcal(?:\.[a-z]\w*)+(?:\.[A-Z]\w*)?", text):
+        for name in re.findall(
+            r"(?<![\w/.-])propcal(?:\.[a-z]\w*)+(?:\.[A-Z]\w*)?", text
+        ):
             if name != "propcal.toml":
                 _find(name)
 
@@ -266,26 +359,39 @@ def test_few_modules_know_data_frames():
     """One door for frames in memory, one for engines, and what engines compute."""
     imports = re.compile(r'import narwhals|Later\("narwhals')
     users = [path.name for path in SOURCES if imports.search(path.read_text())]
-    assert users == ["derive.py", "engine_frames.py", "frames.py"]
+    assert users == ["derived_columns.py", "engine_frames.py", "frames.py"]
 
 
 def test_every_extra_named_in_a_message_exists():
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
     for path in SOURCES:
-        for extra in re.findall(r"(?:propcal\[|how_to_install\([\"'])(\w+)", path.read_text()):
+        for extra in re.findall(
+            r"(?:propcal\[|how_to_install\([\"'])(\w+)", path.read_text()
+        ):
             assert extra in extras, path.name
 
 
 def test_every_dependency_has_a_lowest_version():
     # make test-lowest puts == in place of >=
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    extras = [wanted for extra in project["optional-dependencies"].values() for wanted in extra]
+    extras = [
+        wanted
+        for extra in project["optional-dependencies"].values()
+        for wanted in extra
+    ]
     for wanted in project["dependencies"] + extras:
-        assert re.fullmatch(r"[a-z0-9-]+(\[[a-z,]+\])?>=[0-9]+(\.[0-9]+)*", wanted), wanted
+        assert re.fullmatch(r"[a-z0-9-]+(\[[a-z,]+\])?>=[0-9]+(\.[0-9]+)*", wanted), (
+            wanted
+        )
 
 
 def test_the_version_is_the_same_everywhere():
-    assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"] == propcal.__version__
+    assert (
+        tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+        == propcal.__version__
+    )
     release = propcal.__version__.removesuffix(".dev0")
     assert f"## {release}" in (ROOT / "CHANGELOG.md").read_text()
 
@@ -300,7 +406,11 @@ def test_links_in_the_documentation_lead_somewhere():
 def lines_of_code(path):
     """Lines that are neither blank nor comments nor docstrings."""
     text = path.read_text()
-    code = {i for i, line in enumerate(text.splitlines(), 1) if line.strip() and line.lstrip()[0] != "#"}
+    code = {
+        i
+        for i, line in enumerate(text.splitlines(), 1)
+        if line.strip() and line.lstrip()[0] != "#"
+    }
     for node in ast.walk(ast.parse(text)):
         kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
         if isinstance(node, kinds) and ast.get_docstring(node, clean=False) is not None:
@@ -309,8 +419,12 @@ def lines_of_code(path):
 
 
 def test_no_folder_outgrows_its_budget():
-    """Growth is a decision: whoever needs more lines changes the budget in pyproject.toml and says why."""
-    budget = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["propcal"]["lines"]
+    """Growth is a decision: whoever needs more lines changes the budget in
+    pyproject.toml and says why.
+    """
+    budget = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["propcal"][
+        "lines"
+    ]
     lines = defaultdict(int)
     for path in SOURCES:
         parts = path.relative_to(SOURCE).parts

@@ -14,7 +14,9 @@ def paragraph(text):
 
 
 def described(command, path):
-    """One command: what it does, its example, and a table of its options for each heading of its help."""
+    """One command: what it does, its example, and a table of its options for each
+    heading of its help.
+    """
     lines = [f"## `{path}`", ""]
     for part in re.split(r"\n\s*\n", command.help or ""):
         text = paragraph(part)
@@ -24,14 +26,19 @@ def described(command, path):
             lines += [text, ""]
     panels = {}
     for parameter in command.params:
-        if parameter.name in ("help", "help_all") or parameter.param_type_name == "argument":
+        if (
+            parameter.name in ("help", "help_all")
+            or parameter.param_type_name == "argument"
+        ):
             continue
         panel = getattr(parameter, "rich_help_panel", None) or "Options"
         panels.setdefault(panel, []).append(parameter)
     arguments = [p for p in command.params if p.param_type_name == "argument"]
     if arguments:
         lines += ["| argument | |", "| --- | --- |"]
-        lines += [f"| `{p.metavar or p.name.upper()}` | {_cell(p.help)} |" for p in arguments] + [""]
+        lines += [
+            f"| `{p.metavar or p.name.upper()}` | {_cell(p.help)} |" for p in arguments
+        ] + [""]
     for panel, parameters in panels.items():
         lines += [f"| {panel} | |", "| --- | --- |"]
         for p in parameters:
@@ -43,7 +50,12 @@ def described(command, path):
 
 
 def _cell(text):
-    return paragraph(text or "").replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*")
+    return (
+        paragraph(text or "")
+        .replace("|", "\\|")
+        .replace("<", "&lt;")
+        .replace("*", "\\*")
+    )
 
 
 def page():

@@ -1,4 +1,6 @@
-"""Formulas as MathML, which browsers draw themselves: no script, no font, no picture."""
+"""Formulas as MathML, which browsers draw themselves: no script, no font, no
+picture.
+"""
 
 from docutils import nodes
 from docutils.utils.math import pick_math_environment

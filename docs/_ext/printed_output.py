@@ -1,4 +1,6 @@
-"""Printed sentences are broken where the page ends, and commands between words; tables stay as they are."""
+"""Printed sentences are broken where the page ends, and commands between words; tables
+stay as they are.
+"""
 
 import re
 from html import unescape
@@ -6,10 +8,12 @@ from html import unescape
 LINE = r'<span class="go">([^\n]*)</span>\n'
 LINES = re.compile(f"(?:{LINE})+")
 GALLERY = re.compile(
-    r'(<div class="sphx-glr-script-out[^>]*><div class="highlight"><pre)(><span></span>)(.*?)(?=</pre>)', re.S
+    r'(<div class="sphx-glr-script-out[^>]*><div class="highlight"><pre)(><span></span>)(.*?)(?=</pre>)',
+    re.S,
 )
 COMMANDS = re.compile(
-    r'(<div class="highlight-sh[^>]*><div class="highlight"><pre>)(<span></span>)?(.*?)\n?(?=</pre>)', re.S
+    r'(<div class="highlight-sh[^>]*><div class="highlight"><pre>)(<span></span>)?(.*?)\n?(?=</pre>)',
+    re.S,
 )
 OPTION = re.compile(r"(?<![\w-])(--?[a-z][a-z-]*)")
 COLUMNS = re.compile(r"^ |\S  ", re.M)
@@ -32,16 +36,27 @@ def in_session(match):
 
 
 def in_gallery(match):
-    return match[0] if COLUMNS.search(match[3]) else f'{match[1]} class="sentences"{match[2]}{match[3]}'
+    return (
+        match[0]
+        if COLUMNS.search(match[3])
+        else f'{match[1]} class="sentences"{match[2]}{match[3]}'
+    )
 
 
 def commands(match):
-    """Each command in a block of its own, whose further lines are indented; options stay whole."""
+    """Each command in a block of its own, whose further lines are indented; options
+    stay whole.
+    """
     lines = match[3].split("\n")
     if any(line.count("<span") != line.count("</span") for line in lines):
         return match[0]
-    blocks = (OPTION.sub(r'<span class="option">\1</span>', line) or "&#8203;" for line in lines)
-    return match[1] + "".join(f'<span class="command">{block}</span>' for block in blocks)
+    blocks = (
+        OPTION.sub(r'<span class="option">\1</span>', line) or "&#8203;"
+        for line in lines
+    )
+    return match[1] + "".join(
+        f'<span class="command">{block}</span>' for block in blocks
+    )
 
 
 def rewrite(_app, _page, _template, context, _tree):

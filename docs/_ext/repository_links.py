@@ -1,4 +1,6 @@
-"""On the site, links to files of the repository that are not pages become plain text."""
+"""On the site, links to files of the repository that are not pages become plain
+text.
+"""
 
 import re
 from pathlib import Path
@@ -14,7 +16,11 @@ def unlink(app, docname, source):
     def replaced(match):
         target = (here / match[2]).resolve()
         inside = target.is_relative_to(root)
-        return match[0] if inside and (target.is_file() or not target.exists()) else match[1]
+        return (
+            match[0]
+            if inside and (target.is_file() or not target.exists())
+            else match[1]
+        )
 
     source[0] = LINK.sub(replaced, source[0])
 

@@ -1,4 +1,5 @@
-"""Draw the pictures of the guide to the paper, as `propcal paper simulation` and `... theory` do.
+"""Draw the pictures of the guide to the paper, as `propcal paper simulation` and `...
+theory` do.
 
 python docs/images/paper.py
 """

@@ -1,4 +1,5 @@
-"""Writes the example report of the documentation, docs/example-report.html, and a picture of its top.
+"""Writes the example report of the documentation, docs/example-report.html, and a
+picture of its top.
 
 python docs/images/report.py    (the picture needs Chromium)
 """
@@ -50,7 +51,13 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as profile:
         target = f"--screenshot={HERE / 'report.png'}"
-        command = [browser, *QUIET, f"--user-data-dir={profile}", "--window-size=1280,860", target]
+        command = [
+            browser,
+            *QUIET,
+            f"--user-data-dir={profile}",
+            "--window-size=1280,860",
+            target,
+        ]
         subprocess.run([*command, PAGE.as_uri()], check=True, capture_output=True)
 
 

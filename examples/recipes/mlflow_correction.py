@@ -17,7 +17,9 @@ from propcal import Correction
 
 
 class CorrectedScore(mlflow.pyfunc.PythonModel):
-    """Takes a frame with the score and the columns that the correction reads; gives the corrected scores."""
+    """Takes a frame with the score and the columns that the correction reads; gives the
+    corrected scores.
+    """
 
     def load_context(self, context: Any) -> None:
         self.correction = Correction.load(context.artifacts["correction"])

@@ -3,9 +3,9 @@
     pip install propcal fastapi uvicorn
     MODEL=model.json uvicorn service:app
 
-Replace the model file as a whole (`mv new.json model.json`; `propcal fit` does it that way). The next
-request uses the new one. If it cannot be read, the old correction stays in use and /health says why.
-"""
+Replace the model file as a whole (`mv new.json model.json`; `propcal fit` does it that
+way). The next request uses the new one. If it cannot be read, the old correction stays
+in use and /health says why."""
 
 import os
 from pathlib import Path
@@ -47,13 +47,19 @@ def current() -> Correction:
 def score(person: Person) -> dict[str, Any]:
     correction = current()
     unknown = person.columns.keys() - {*correction.reads, *correction.not_read}
-    if unknown:  # score_one has options of its own, such as unseen, which are not for clients
+    if (
+        unknown
+    ):  # score_one has options of its own, such as unseen, which are not for clients
         raise HTTPException(422, f"unknown columns: {sorted(unknown)}")
     try:
         scored = correction.score_one(person.score, detail=True, **person.columns)
     except PropcalError as error:
         raise HTTPException(422, str(error)) from None
-    return {"corrected": scored.score, "unseen": scored.unseen, "model": scored.model_id}
+    return {
+        "corrected": scored.score,
+        "unseen": scored.unseen,
+        "model": scored.model_id,
+    }
 
 
 @app.get("/health")

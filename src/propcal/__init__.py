@@ -12,7 +12,11 @@ from propcal.core.criterion import METHODS
 
 __version__ = "0.3.0"
 
-_MODULES = {"bounds": "propcal.core.bounds", "datasets": "propcal.datasets", "displays": "propcal.displays"}
+_MODULES = {
+    "bounds": "propcal.core.bounds",
+    "datasets": "propcal.datasets",
+    "displays": "propcal.displays",
+}
 _PLACES = {  # where public names are, below propcal
     "auditing.audit": "audit Audit",
     "auditing.bin_free": "bin_free_measures",
@@ -26,13 +30,19 @@ _PLACES = {  # where public names are, below propcal
     "core.groups": "Groups",
     "discovery.discovery": "Discovery discover",
     "estimators": " ".join(METHODS.values()),
-    "metrics": " ".join([*(f"{key}_loss" for key in METHODS), "dc_loss loss_scorer smallest_alpha"]),
+    "metrics": " ".join(
+        [*(f"{key}_loss" for key in METHODS), "dc_loss loss_scorer smallest_alpha"]
+    ),
     "monitoring.course": "Course",
     "monitoring.monitor": "Monitor",
     "sites.compare_sites": "Sites compare_sites",
     "export.sql": "SqlExport",
 }
-_HOME = {name: f"propcal.{place}" for place, names in _PLACES.items() for name in names.split()}
+_HOME = {
+    name: f"propcal.{place}"
+    for place, names in _PLACES.items()
+    for name in names.split()
+}
 __all__ = sorted([*_HOME, *_MODULES, "__version__"])
 
 if TYPE_CHECKING:
@@ -45,7 +55,9 @@ if TYPE_CHECKING:
     from propcal.auditing.claims import Verdict as Verdict
     from propcal.auditing.compare import Comparison as Comparison
     from propcal.auditing.compare import compare as compare
-    from propcal.classifier import MulticalibratedClassifier as MulticalibratedClassifier
+    from propcal.classifier import (
+        MulticalibratedClassifier as MulticalibratedClassifier,
+    )
     from propcal.core import bounds as bounds
     from propcal.core.atoms import Atoms as Atoms
     from propcal.core.correction.correction import Correction as Correction

@@ -4,7 +4,9 @@ import sys
 
 
 def main() -> None:
-    """Run the command line; an interruption is one line, also while modules are still being imported."""
+    """Run the command line; an interruption is one line, also while modules are still
+    being imported.
+    """
     try:
         from propcal.cli import main as run
 

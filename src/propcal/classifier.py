@@ -1,4 +1,6 @@
-"""MulticalibratedClassifier: wraps any classifier and corrects its probabilities for groups."""
+"""MulticalibratedClassifier: wraps any classifier and corrects its probabilities for
+groups.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,11 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import BaseCrossValidator, check_cv
 from sklearn.utils import Bunch, assert_all_finite, get_tags, indexable
-from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
+from sklearn.utils.metadata_routing import (
+    MetadataRouter,
+    MethodMapping,
+    process_routing,
+)
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted, column_or_1d
@@ -27,10 +33,10 @@ from propcal.core.correction.explain import Explanation
 from propcal.core.correction.fit_summary import FitSummary
 from propcal.core.grid import FloatArray
 from propcal.core.groups import Labels
-from propcal.data.frames import column_names, columns_of_x
-from propcal.data.rows import wanted_columns
 from propcal.errors import InputError, refused
 from propcal.estimators import MCBoost, PMCBoost
+from propcal.reading.frames import column_names, columns_of_x
+from propcal.reading.rows import wanted_columns
 
 # in scikit-learn's words
 ONLY_BINARY = "Only binary classification is supported. The type of the target is {}."
@@ -39,10 +45,10 @@ ONLY_BINARY = "Only binary classification is supported. The type of the target i
 class MulticalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     """Wrap a classifier so that its probabilities are calibrated within groups.
 
-    The correction is learned from out-of-fold scores, so that each person is scored by a model that was
-    not trained on them, and is then applied to one model refitted on everybody (like scikit-learn's
-    ``CalibratedClassifierCV(ensemble=False)``). A ``FrozenEstimator`` is not refitted; call `fit` with
-    people it was not trained on.
+    The correction is learned from out-of-fold scores, so that each person is scored by
+    a model that was not trained on them, and is then applied to one model refitted on
+    everybody (like scikit-learn's ``CalibratedClassifierCV(ensemble=False)``). A
+    ``FrozenEstimator`` is not refitted; call `fit` with people it was not trained on.
 
     Parameters
     ----------
@@ -50,11 +56,11 @@ class MulticalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         Decision values are turned into probabilities by logistic regression.
     calibrator : PMCBoost or MCBoost, default=PMCBoost()
     sensitive_features : list of column names (or numbers) of X, optional
-        The columns that define the groups; the estimator uses them as well. Alternatively, pass
-        the data to `fit` and `predict_proba`.
+        The columns that define the groups; the estimator uses them as well.
+        Alternatively, pass the data to `fit` and `predict_proba`.
     cv : int, splitter or iterable of splits, default=5
-        Each row must be in exactly one test fold. If there are repeat visits, use ``GroupKFold`` and
-        pass the patient IDs to `fit` as `groups`.
+        Each row must be in exactly one test fold. If there are repeat visits, use
+        ``GroupKFold`` and pass the patient IDs to `fit` as `groups`.
     n_jobs : int, optional
         The number of folds to fit at the same time.
 
@@ -114,12 +120,13 @@ class MulticalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         y : array-like of shape (n,)
             Two distinct labels; the larger one (second when sorted) is the outcome.
         sensitive_features : data frame, series or array with n rows, optional
-            The attributes that define the groups, unless the constructor names columns of X.
+            The attributes that define the groups, unless the constructor names columns
+            of X.
         sample_weight : array-like of shape (n,), optional
             Used by the correction, and by the classifier if it takes weights.
         **params
-            `groups` is passed to the splitter and everything else to the classifier's `fit`, unless
-            metadata routing is enabled.
+            `groups` is passed to the splitter and everything else to the classifier's
+            `fit`, unless metadata routing is enabled.
         """
         outcome, y = self._outcome(y)
         X, y, sample_weight = indexable(X, y, sample_weight)
@@ -130,7 +137,8 @@ class MulticalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         if isinstance(self.estimator, FrozenEstimator):
             self.estimator_ = self.estimator
             if not np.array_equal(self.estimator_.classes_, self.classes_):
-                own, known = self.classes_.tolist(), np.asarray(self.estimator_.classes_).tolist()
+                own = self.classes_.tolist()
+                known = np.asarray(self.estimator_.classes_).tolist()
                 raise refused("other classes", own=own, known=known)
             raw = getattr(self.estimator_, self._method)(X)
         else:
@@ -138,21 +146,33 @@ class MulticalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
             raw = self._out_of_fold(X, y, folds, routed.estimator.fit)
             self.estimator_ = clone(self.estimator).fit(X, y, **routed.estimator.fit)
         self._scale = _probability_scale(raw, outcome, sample_weight)
-        calibrator = PMCBoost() if self.calibrator is None else clone(self.calibrator)
+        if self.calibrator is None:
+            calibrator = PMCBoost()
+        else:
+            calibrator = clone(self.calibrator)
         if self.discover is not None:
-            calibrator.set_params(discover=column_names("discover", self.discover, " of X"))
+            calibrator.set_params(
+                discover=column_names("discover", self.discover, " of X")
+            )
         self.calibrator_ = calibrator.fit(
-            self._scale(raw), outcome, sensitive_features=features, sample_weight=sample_weight
+            self._scale(raw),
+            outcome,
+            sensitive_features=features,
+            sample_weight=sample_weight,
         )
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self.estimator_, name):
                 setattr(self, name, getattr(self.estimator_, name))
         return self
 
-    def _out_of_fold(self, X: Any, y: Any, folds: list[tuple[Any, Any]], params: dict[str, Any]) -> Any:
+    def _out_of_fold(
+        self, X: Any, y: Any, folds: list[tuple[Any, Any]], params: dict[str, Any]
+    ) -> Any:
         """For each row, the response of a model that was not trained on it."""
         parts = Parallel(n_jobs=self.n_jobs)(
-            delayed(_fold_response)(clone(self.estimator), X, y, train, test, self._method, params)
+            delayed(_fold_response)(
+                clone(self.estimator), X, y, train, test, self._method, params
+            )
             for train, test in folds
         )
         raw = np.empty((len(y), *np.shape(parts[0])[1:]))
@@ -182,14 +202,20 @@ class MulticalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         check_is_fitted(self, "calibrator_")
         return self._scale(getattr(self.estimator_, self._method)(X))
 
-    def predict_proba(self, X: Table, *, sensitive_features: Table = None) -> FloatArray:
+    def predict_proba(
+        self, X: Table, *, sensitive_features: Table = None
+    ) -> FloatArray:
         """Corrected probabilities of both classes, shape (n, 2)."""
         check_is_fitted(self, "calibrator_")
         raw = self.raw_score(X)  # the classifier checks X
-        corrected = self.calibrator_.predict(raw, sensitive_features=self._features(X, sensitive_features))
+        corrected = self.calibrator_.predict(
+            raw, sensitive_features=self._features(X, sensitive_features)
+        )
         return np.column_stack([1 - corrected, corrected])
 
-    def predict(self, X: Table, *, sensitive_features: Table = None) -> NDArray[np.generic]:
+    def predict(
+        self, X: Table, *, sensitive_features: Table = None
+    ) -> NDArray[np.generic]:
         """The class with the higher corrected probability."""
         probability = self.predict_proba(X, sensitive_features=sensitive_features)
         return np.asarray(self.classes_[np.argmax(probability, axis=1)])
@@ -204,7 +230,9 @@ class MulticalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
     ) -> Explanation:
         """Explain how people's scores were changed; see `Correction.explain`."""
         features = self._features(X, sensitive_features)
-        return self.correction_.explain(self.raw_score(X), features, unit=unit, labels=labels)
+        return self.correction_.explain(
+            self.raw_score(X), features, unit=unit, labels=labels
+        )
 
     def _outcome(self, y: Any) -> tuple[Any, Any]:
         """The labels as 0 and 1, and as a flat array."""
@@ -222,7 +250,9 @@ class MulticalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
             check_classification_targets(y)
             raise ValueError(ONLY_BINARY.format(type_of_target(y)))
         if len(self.classes_) == 1:
-            raise ValueError("y has only one class; both classes must occur to fit a correction")
+            raise ValueError(
+                "y has only one class; both classes must occur to fit a correction"
+            )
         return (labels == self.classes_[1]).astype(np.int64), labels
 
     def _response(self) -> str:
@@ -233,17 +263,26 @@ class MulticalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         raise refused("no scores", kind=type(self.estimator).__name__)
 
     def _column_names(self) -> list[Any] | None:
-        """The columns of X that define the groups, from the constructor or from the calibrator's `groups`."""
+        """The columns of X that define the groups, from the constructor or from the
+        calibrator's `groups`.
+        """
         names = self.sensitive_features
         definition = getattr(self.calibrator, "groups", None)
         own: list[Any] | None
         if names is None:
             own = None if definition is None else wanted_columns(definition)
         else:
-            own = [names] if isinstance(names, (str, int, np.integer)) else list(names)
+            if isinstance(names, (str, int, np.integer)):
+                own = [names]
+            else:
+                own = list(names)
         if self.discover is None:
             return own
-        return list(dict.fromkeys([*(own or []), *column_names("discover", self.discover, " of X")]))
+        return list(
+            dict.fromkeys(
+                [*(own or []), *column_names("discover", self.discover, " of X")]
+            )
+        )
 
     def _features(self, X: Any, passed: Any) -> Any:
         """The data that define the groups: those passed, or columns of X."""
@@ -253,19 +292,30 @@ class MulticalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
             return passed
         if self._names is None and getattr(self.calibrator, "groups", None) is not None:
             raise refused("groups without columns")
-        return None if self._names is None else columns_of_x(X, self._names)
+        if self._names is None:
+            return None
+        return columns_of_x(X, self._names)
 
-    def _folds(self, X: Any, y: Any, outcome: Any, split: dict[str, Any]) -> list[tuple[Any, Any]]:
-        """The splits, checked: every row is tested once, by a model that was not trained on that person."""
+    def _folds(
+        self, X: Any, y: Any, outcome: Any, split: dict[str, Any]
+    ) -> list[tuple[Any, Any]]:
+        """The splits, checked: every row is tested once, by a model that was not
+        trained on that person.
+        """
         folds = [
             (_positions(train, len(y)), _positions(test, len(y)))
-            for train, test in check_cv(self.cv, y, classifier=True).split(X, y, **split)
+            for train, test in check_cv(self.cv, y, classifier=True).split(
+                X, y, **split
+            )
         ]
         if not folds:
             raise InputError("cv gives no splits", argument="cv")
-        tested = np.bincount(np.concatenate([test for _, test in folds]), minlength=len(y))
+        tested = np.bincount(
+            np.concatenate([test for _, test in folds]), minlength=len(y)
+        )
         if not np.all(tested == 1):
-            never, often = np.count_nonzero(tested == 0), np.count_nonzero(tested > 1)
+            never = np.count_nonzero(tested == 0)
+            often = np.count_nonzero(tested > 1)
             raise refused("not in one fold", never=never, often=often)
         groups = split.get("groups")
         for number, (train, test) in enumerate(folds, start=1):
@@ -275,37 +325,57 @@ class MulticalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
             tests = np.zeros(len(y), dtype=np.bool_)
             tests[test] = True
             if tests[train].any():
-                raise InputError(f"cv: fold {number} trains and tests on the same rows", argument="cv")
+                raise InputError(
+                    f"cv: fold {number} trains and tests on the same rows",
+                    argument="cv",
+                )
             if groups is not None:
-                both = np.intersect1d(np.asarray(groups)[train], np.asarray(groups)[test]).size
+                both = np.intersect1d(
+                    np.asarray(groups)[train], np.asarray(groups)[test]
+                ).size
                 if both:
                     raise refused("groups in both", number=number, both=both)
         return folds
 
     def _route(self, sample_weight: Any, params: dict[str, Any]) -> Bunch:
-        """Decide where metadata go, with scikit-learn's metadata routing enabled or not."""
+        """Decide where metadata go, with scikit-learn's metadata routing enabled or
+        not.
+        """
         if get_config()["enable_metadata_routing"]:
             if sample_weight is not None:
                 params = {**params, "sample_weight": sample_weight}
             return process_routing(self, "fit", **params)
         params = dict(params)
-        split = {"groups": params.pop("groups")} if params.get("groups") is not None else {}
+        if params.get("groups") is not None:
+            split = {"groups": params.pop("groups")}
+        else:
+            split = {}
         params.pop("groups", None)
         if sample_weight is not None:
             if "sample_weight" in signature(self.estimator.fit).parameters:
                 params["sample_weight"] = sample_weight
             else:
-                message = refused("weights unused", kind=type(self.estimator).__name__).message
+                message = refused(
+                    "weights unused", kind=type(self.estimator).__name__
+                ).message
                 warnings.warn(message, UserWarning, stacklevel=3)
         return Bunch(estimator=Bunch(fit=params), splitter=Bunch(split=split))
 
     def get_metadata_routing(self) -> MetadataRouter:
-        """The metadata routing to this object, to the classifier and to the splitter."""
+        """The metadata routing to this object, to the classifier and to the
+        splitter.
+        """
         return (
             MetadataRouter(owner=self)
             .add_self_request(self)
-            .add(estimator=self.estimator, method_mapping=MethodMapping().add(caller="fit", callee="fit"))
-            .add(splitter=self.cv, method_mapping=MethodMapping().add(caller="fit", callee="split"))
+            .add(
+                estimator=self.estimator,
+                method_mapping=MethodMapping().add(caller="fit", callee="fit"),
+            )
+            .add(
+                splitter=self.cv,
+                method_mapping=MethodMapping().add(caller="fit", callee="split"),
+            )
         )
 
     def __sklearn_tags__(self) -> Any:
@@ -322,7 +392,10 @@ def _positions(index: Any, n: int) -> Any:
     index = np.asarray(index)
     positions = np.flatnonzero(index) if index.dtype.kind == "b" else index
     if positions.size and not 0 <= positions.min() <= positions.max() < n:
-        raise InputError(f"cv: a split refers to rows that do not exist; there are {n:,} rows", argument="cv")
+        raise InputError(
+            f"cv: a split refers to rows that do not exist; there are {n:,} rows",
+            argument="cv",
+        )
     return positions
 
 
@@ -334,27 +407,47 @@ def _rows_of(data: Any, rows: Any) -> Any:
         return data.take(rows)  # pyarrow
     if hasattr(data, "tocsr"):
         return data.tocsr()[rows]
-    return [data[i] for i in rows] if isinstance(data, (list, tuple)) else data[rows]
+    if isinstance(data, (list, tuple)):
+        return [data[i] for i in rows]
+    return data[rows]
 
 
 def _fold_response(
-    model: Any, X: Any, y: Any, train: Any, test: Any, method: str, params: dict[str, Any]
+    model: Any,
+    X: Any,
+    y: Any,
+    train: Any,
+    test: Any,
+    method: str,
+    params: dict[str, Any],
 ) -> Any:
-    """Fit on one side of a split and score the other; parameters with one value per row are split too."""
+    """Fit on one side of a split and score the other; parameters with one value per row
+    are split too.
+    """
     own = {
-        name: _rows_of(value, train) if np.ndim(value) and len(value) == len(y) else value
+        name: _rows_of(value, train)
+        if np.ndim(value) and len(value) == len(y)
+        else value
         for name, value in params.items()
     }
     model.fit(_rows_of(X, train), y[train], **own)
     return getattr(model, method)(_rows_of(X, test))
 
 
-def _probability_scale(raw: Any, outcome: Any, sample_weight: Any) -> Callable[[Any], FloatArray]:
-    """A function that turns the classifier's response into the probability of the outcome."""
+def _probability_scale(
+    raw: Any, outcome: Any, sample_weight: Any
+) -> Callable[[Any], FloatArray]:
+    """A function that turns the classifier's response into the probability of the
+    outcome.
+    """
     if np.ndim(raw) == 2:
         return _second_column
-    platt = LogisticRegression(C=1e6).fit(np.reshape(raw, (-1, 1)), outcome, sample_weight=sample_weight)
-    return partial(_platt, slope=float(platt.coef_[0, 0]), intercept=float(platt.intercept_[0]))
+    platt = LogisticRegression(C=1e6).fit(
+        np.reshape(raw, (-1, 1)), outcome, sample_weight=sample_weight
+    )
+    return partial(
+        _platt, slope=float(platt.coef_[0, 0]), intercept=float(platt.intercept_[0])
+    )
 
 
 def _second_column(probability: Any) -> FloatArray:

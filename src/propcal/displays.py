@@ -1,6 +1,8 @@
-"""Pictures in scikit-learn's manner: `from_predictions`, `from_audit`, `plot`, `ax_` and `figure_`.
+"""Pictures in scikit-learn's manner: `from_predictions`, `from_audit`, `plot`, `ax_`
+and `figure_`.
 
-They draw what `Audit.plot` and `Comparison.plot` draw, and need matplotlib: pip install "propcal[plots]".
+They draw what `Audit.plot` and `Comparison.plot` draw, and need matplotlib: pip install
+"propcal[plots]".
 """
 
 from __future__ import annotations
@@ -48,12 +50,16 @@ class _Display:
     def __init__(self, result: Audit | Comparison) -> None:
         name = self._takes.__name__
         if not isinstance(result, self._takes):
-            raise InputError(f"{type(self).__name__} draws {name} objects; got {type(result).__name__}")
+            raise InputError(
+                f"{type(self).__name__} draws {name} objects; got {type(result).__name__}"
+            )
         self._result: Any = result
         setattr(self, name.lower(), result)
 
     def plot(self, **where: Unpack[Where]) -> Self:
-        """Draw it, on the given axes or in a new figure so many inches wide; see `Audit.plot`."""
+        """Draw it, on the given axes or in a new figure so many inches wide; see
+        `Audit.plot`.
+        """
         self.ax_ = self._result.plot(self._kind, **where)
         self.figure_ = self.ax_.figure
         return self
@@ -100,7 +106,8 @@ class _AuditDisplay(_Display):
         y, score, sensitive_features, **settings
             As for `audit`.
         show : list of str, optional
-            Names of the groups to draw, as `groups` of `Audit.plot` (here `groups` defines groups).
+            Names of the groups to draw, as `groups` of `Audit.plot` (here `groups`
+            defines groups).
         ax, width
             As for `Audit.plot`.
         """
@@ -121,7 +128,8 @@ class CalibrationByGroupDisplay(_AuditDisplay):
     'observed rate'
     """
 
-    _kind, _table = "calibration", "curves"
+    _kind = "calibration"
+    _table = "curves"
 
 
 class ForestDisplay(_AuditDisplay):
@@ -138,7 +146,8 @@ class ForestDisplay(_AuditDisplay):
     'All people'
     """
 
-    _kind, _table = "forest", "groups"
+    _kind = "forest"
+    _table = "groups"
 
 
 class CategoryHeatmapDisplay(_AuditDisplay):
@@ -154,7 +163,8 @@ class CategoryHeatmapDisplay(_AuditDisplay):
     ['M', 'F']
     """
 
-    _kind, _table = "heatmap", "categories"
+    _kind = "heatmap"
+    _table = "categories"
 
 
 class DecisionCurveDisplay(_AuditDisplay):
@@ -170,7 +180,8 @@ class DecisionCurveDisplay(_AuditDisplay):
     'net benefit per 100 people'
     """
 
-    _kind, _table = "decision", "net_benefit"
+    _kind = "decision"
+    _table = "net_benefit"
 
 
 class ScoreDistributionDisplay(_AuditDisplay):
@@ -186,11 +197,13 @@ class ScoreDistributionDisplay(_AuditDisplay):
     'risk score, in steps of 0.05'
     """
 
-    _kind, _table = "distribution", "distribution"
+    _kind = "distribution"
+    _table = "distribution"
 
 
 class DCByBinDisplay(_AuditDisplay):
-    """How far apart the outcome rates of groups are within each range of scores, and which two.
+    """How far apart the outcome rates of groups are within each range of scores, and
+    which two.
 
     Examples
     --------
@@ -228,7 +241,8 @@ class BeforeAfterDisplay(_Display):
     ['All people']
     """
 
-    _kind, _takes = "before_after", Comparison
+    _kind = "before_after"
+    _takes = Comparison
     comparison: Comparison
 
     @classmethod
@@ -248,6 +262,8 @@ class BeforeAfterDisplay(_Display):
         width: float = 6.4,
         **settings: Unpack[AuditOptions],
     ) -> Self:
-        """Compare scores, a dict of two or more, and draw the comparison; arguments as for `compare`."""
+        """Compare scores, a dict of two or more, and draw the comparison; arguments as
+        for `compare`.
+        """
         found = compare(scores, y, sensitive_features=sensitive_features, **settings)
         return cls.from_comparison(found, groups=show, ax=ax, width=width)

@@ -1,9 +1,11 @@
-"""Exceptions and messages: what is wrong, which argument it concerns, and what to do next.
+"""Exceptions and messages: what is wrong, which argument it concerns, and what to do
+next.
 
-Messages count the problem and never show a person's row. A message is text with mentions of arguments in it,
-so that Python can write `missing="level"` where the command line writes ``--missing level``. Join mentions to
-text with ``+``, never inside an f-string, where they would turn into plain text. Names from data and files
-are made safe: to print, without control characters; in SQL, in quotation marks.
+Messages count the problem and never show a person's row. A message is text with
+mentions of arguments in it, so that Python can write `missing="level"` where the
+command line writes ``--missing level``. Join mentions to text with ``+``, never inside
+an f-string, where they would turn into plain text. Names from data and files are made
+safe: to print, without control characters; in SQL, in quotation marks.
 """
 
 from __future__ import annotations
@@ -16,10 +18,11 @@ from typing import Any, Self, TypedDict, Unpack
 
 
 def plain(text: Any, most: int | None = None) -> str:
-    r"""A name on one line, without invisible characters and at most `most` characters long.
+    r"""A name on one line, without invisible characters and at most `most` characters
+    long.
 
-    Control characters, escape sequences, line ends, marks that change the direction of writing, and
-    halves of surrogate pairs become question marks.
+    Control characters, escape sequences, line ends, marks that change the direction of
+    writing, and halves of surrogate pairs become question marks.
 
     >>> plain("race=[red]A\x1b[2J\n\u202eB"), plain("0123456789", 6)
     ('race=[red]A?[2J??B', '012...')
@@ -27,7 +30,9 @@ def plain(text: Any, most: int | None = None) -> str:
     told = str(text)
     if not told.isprintable():
         told = "".join(c if c.isprintable() else "?" for c in told)
-    return told if most is None or len(told) <= most else told[: most - 3] + "..."
+    if most is None or len(told) <= most:
+        return told
+    return told[: most - 3] + "..."
 
 
 def is_unicode(text: str) -> bool:
@@ -52,7 +57,8 @@ def shown(value: Any, most: int = 80) -> str:
 
 
 def doubled(mark: str) -> Callable[[str], str]:
-    """A function that quotes texts with this mark; an opening bracket is closed by its counterpart.
+    """A function that quotes texts with this mark; an opening bracket is closed by its
+    counterpart.
 
     >>> doubled("[")("a]b")
     '[a]]b]'
@@ -67,7 +73,8 @@ named = doubled('"')  # the name of a column or table in SQL
 
 @dataclass(frozen=True)
 class Argument:
-    """An argument mentioned in a message, alone or with a value; `written`, if given, is how Python shows it.
+    """An argument mentioned in a message, alone or with a value; `written`, if given,
+    is how Python shows it.
 
     >>> print(Argument("missing", "level") + " makes them a group; or raise " + Argument("max_updates"))
     missing="level" makes them a group; or raise max_updates
@@ -83,7 +90,9 @@ class Argument:
         if self.written or self.value is None:
             return self.written or self.name
         word = isinstance(self.value, str) and self.value.isidentifier()
-        return f'{self.name}="{self.value}"' if word else f"{self.name}={self.value}"
+        if word:
+            return f'{self.name}="{self.value}"'
+        return f"{self.name}={self.value}"
 
     def __add__(self, other: str | Argument) -> Text:
         return Text(self, other)
@@ -93,7 +102,9 @@ class Argument:
 
 
 class Text(str):
-    """Text for Python users that remembers which arguments it mentions; names in it are made printable."""
+    """Text for Python users that remembers which arguments it mentions; names in it are
+    made printable.
+    """
 
     parts: tuple[str | Argument, ...]
 
@@ -114,12 +125,19 @@ class Text(str):
         return Text(other, self)
 
     def render(self, write: Callable[[Argument], str]) -> str:
-        """The text for another front end, which writes each mention of an argument in its own way."""
-        return "".join(plain(write(part) if isinstance(part, Argument) else part) for part in self.parts)
+        """The text for another front end, which writes each mention of an argument in
+        its own way.
+        """
+        return "".join(
+            plain(write(part) if isinstance(part, Argument) else part)
+            for part in self.parts
+        )
 
 
 class Column(str):
-    """How messages refer to a column: "column 'risk'" or a longer text; `name` is only the column's name."""
+    """How messages refer to a column: "column 'risk'" or a longer text; `name` is only
+    the column's name.
+    """
 
     name: str
 
@@ -148,11 +166,12 @@ class Message(Text):
     ----------
     problem : str, or text with mentions of arguments
     argument : str, optional
-        Name of the argument or column that cannot be used; by default the argument, or the option of the
-        command line, with which `problem` begins.
+        Name of the argument or column that cannot be used; by default the argument, or
+        the option of the command line, with which `problem` begins.
     next_step : str, or text with mentions of arguments, optional
     between : str, optional
-        The text between the two: by default ". " if `next_step` begins with a capital letter, else "; ".
+        The text between the two: by default ". " if `next_step` begins with a capital
+        letter, else "; ".
 
     >>> message = Message(Argument("gamma") + " leaves no group", next_step="Lower it.")
     >>> print(message, message.argument, sep=" | ")
@@ -166,21 +185,34 @@ class Message(Text):
 
     def __new__(cls, problem: str | Argument, **parts: Unpack[Parts]) -> Self:
         """Put the message together."""
-        argument, next_step, between = parts.get("argument"), parts.get("next_step"), parts.get("between")
-        what, then = Text(problem), None if next_step is None else Text(next_step)
+        argument = parts.get("argument")
+        next_step = parts.get("next_step")
+        between = parts.get("between")
+        what = Text(problem)
+        then = None if next_step is None else Text(next_step)
         if between is None:
             between = ". " if then and then[0].isupper() else "; "
         message = super().__new__(cls, what, *(() if then is None else (between, then)))
         first = what.parts[0] if what.parts else ""
-        named = first if argument is None and isinstance(first, Argument) else argument
+        if argument is None and isinstance(first, Argument):
+            named = first
+        else:
+            named = argument
         if named is None and what.startswith("--"):
             named = what.split()[0].rstrip(":,")
-        message.argument = named.name if isinstance(named, (Argument, Column)) else named
-        message.problem, message.next_step, message.between = what, then, between
+        if isinstance(named, (Argument, Column)):
+            message.argument = named.name
+        else:
+            message.argument = named
+        message.problem = what
+        message.next_step = then
+        message.between = between
         return message
 
     def __getnewargs_ex__(self) -> tuple[tuple[Text], dict[str, Any]]:
-        return (self.problem,), {name: getattr(self, name) for name in Parts.__annotations__}
+        return (self.problem,), {
+            name: getattr(self, name) for name in Parts.__annotations__
+        }
 
 
 class PropcalError(ValueError):
@@ -198,7 +230,9 @@ class PropcalError(ValueError):
 
     def __init__(self, problem: str | Argument, **parts: Unpack[Parts]) -> None:
         # unpickling passes a whole message
-        super().__init__(problem if isinstance(problem, Message) else Message(problem, **parts))
+        super().__init__(
+            problem if isinstance(problem, Message) else Message(problem, **parts)
+        )
 
     @property
     def message(self) -> Message:
@@ -208,7 +242,9 @@ class PropcalError(ValueError):
 
     @property
     def argument(self) -> str | None:
-        """The name of the argument or column that cannot be used, if there is only one."""
+        """The name of the argument or column that cannot be used, if there is only
+        one.
+        """
         return self.message.argument
 
     @property
@@ -222,12 +258,15 @@ class PropcalError(ValueError):
         return self.message.next_step
 
     def render(self, write: Callable[[Argument], str]) -> str:
-        """The message for another front end, which writes each mention of an argument in its own way."""
+        """The message for another front end, which writes each mention of an argument
+        in its own way.
+        """
         return self.message.render(write)
 
 
 class InputError(PropcalError):
-    """The data or an argument cannot be used; the message names it and suggests what to do.
+    """The data or an argument cannot be used; the message names it and suggests what to
+    do.
 
     Examples
     --------
@@ -239,7 +278,8 @@ class InputError(PropcalError):
 
 
 class UnseenError(InputError):
-    """Rows to be scored have combinations of attributes that did not occur in the fitting data.
+    """Rows to be scored have combinations of attributes that did not occur in the
+    fitting data.
 
     Examples
     --------
@@ -253,7 +293,9 @@ class UnseenError(InputError):
 
 
 class TooManyUnseenError(UnseenError):
-    """More rows than allowed have values that did not occur in the fitting data; `summary` has the counts."""
+    """More rows than allowed have values that did not occur in the fitting data;
+    `summary` has the counts.
+    """
 
     summary: Any = None
 
@@ -276,7 +318,8 @@ class UnknownLevelWarning(UserWarning):
 
 
 class FileFormatError(PropcalError):
-    """A file cannot be used: it is truncated, edited, in another format or from a newer version.
+    """A file cannot be used: it is truncated, edited, in another format or from a newer
+    version.
 
     Examples
     --------
@@ -297,8 +340,11 @@ def _texts() -> dict[str, dict[str, str]]:
     return tomllib.loads((files("propcal") / "errors.toml").read_text(encoding="utf-8"))
 
 
-def refused(key: str, kind: type[PropcalError] = InputError, /, **known: Any) -> PropcalError:
-    """An error of errors.toml, filled with what is `known`; "@rows" mentions the argument rows there.
+def refused(
+    key: str, kind: type[PropcalError] = InputError, /, **known: Any
+) -> PropcalError:
+    """An error of errors.toml, filled with what is `known`; "@rows" mentions the
+    argument rows there.
 
     >>> refused("features without curve").argument
     'features'
@@ -308,13 +354,16 @@ def refused(key: str, kind: type[PropcalError] = InputError, /, **known: Any) ->
 
 
 def _filled(text: str, known: Mapping[str, Any]) -> str:
-    """A text with values and mentions of arguments: ``@name``, ``@name=value`` or ``@name<written>``."""
+    """A text with values and mentions of arguments: ``@name``, ``@name=value`` or
+    ``@name<written>``.
+    """
     if isinstance(column := known.get(text.strip("{}")), Column):
         return column
     first, *mentions = re.split(r"@(\w+|{\w+})(?:=([\w*-]+|{\w+}))?(?:<(.*?)>)?", text)
     parts: list[str | Argument] = [first.format(**known)]
     for name, value, written, after in zip(*(mentions[i::4] for i in range(4))):
-        one, shown_as = value and value.format(**known), (written or "").format(**known)
+        one = value and value.format(**known)
+        shown_as = (written or "").format(**known)
         mention = Argument(name.format(**known), one, shown_as)
         parts += [mention, after.format(**known)]
     return Text(*parts)

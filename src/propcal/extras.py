@@ -1,4 +1,6 @@
-"""Libraries that are not always needed: imported when they are first used; and how to install an extra."""
+"""Libraries that are not always needed: imported when they are first used; and how to
+install an extra.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,8 @@ from typing import Any
 class Later:
     """A module that is imported when something of it is first used.
 
-    Scoring arrays needs numpy alone, in the modules that also read frames through Arrow.
+    Scoring arrays needs numpy alone, in the modules that also read frames through
+    Arrow.
     """
 
     def __init__(self, name: str) -> None:
@@ -23,7 +26,8 @@ class Later:
 
 
 def how_to_install(extra: str) -> str:
-    """The command that installs an extra: from PyPI, a checkout, a repository or an archive.
+    """The command that installs an extra: from PyPI, a checkout, a repository or an
+    archive.
 
     >>> _command("excel", None)
     'pip install "propcal[excel]"'

@@ -1,8 +1,9 @@
-"""Stops a command cleanly after Ctrl-C or another signal, even if the exception itself gets lost.
+"""Stops a command cleanly after Ctrl-C or another signal, even if the exception itself
+gets lost.
 
-Python discards exceptions raised in a callback, an import or a ``__del__``. The command line therefore
-records the signal here as well, and long operations check for it after each batch and before they replace a
-file.
+Python discards exceptions raised in a callback, an import or a ``__del__``. The command
+line therefore records the signal here as well, and long operations check for it after
+each batch and before they replace a file.
 """
 
 from __future__ import annotations
@@ -29,8 +30,9 @@ _finished = False
 def ask(number: int, frame: Any = None) -> None:  # noqa: ARG001
     """Record a signal, and stop at once unless files are just being put in place.
 
-    Signals often come in pairs. A second one would interrupt the cleanup after the first, so it is ignored
-    for two seconds, and altogether once the command has finished.
+    Signals often come in pairs. A second one would interrupt the cleanup after the
+    first, so it is ignored for two seconds, and altogether once the command has
+    finished.
     """
     global _asked, _when  # noqa: PLW0603
     if _finished or (_asked is not None and monotonic() - _when < PATIENCE):
@@ -48,8 +50,9 @@ def asked() -> int | None:
 
 def forget() -> None:
     """Forget a recorded signal before a new command."""
-    global _asked, _finished
-    _asked, _finished = None, False
+    global _asked, _finished  # noqa: PLW0603
+    _asked = None
+    _finished = False
 
 
 def finish() -> None:
@@ -68,13 +71,16 @@ def check() -> None:
 
 @contextmanager
 def settling() -> Iterator[None]:
-    """A block that cannot be interrupted: it stops only at its beginning, not once it has started."""
+    """A block that cannot be interrupted: it stops only at its beginning, not once it
+    has started.
+    """
     global _settling  # noqa: PLW0603
     if _settling:
         yield
         return
     try:
-        _settling = True  # set before the check, so that a signal in between is recorded and then seen
+        # set before the check, so that a signal in between is recorded and then seen
+        _settling = True
         check()
         yield
     finally:

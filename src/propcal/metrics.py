@@ -1,4 +1,6 @@
-"""mc_loss, pmc_loss and dc_loss: the losses of scores in arrays or frames, and a scorer for scikit-learn."""
+"""mc_loss, pmc_loss and dc_loss: the losses of scores in arrays or frames, and a scorer
+for scikit-learn.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +17,10 @@ from propcal.core.atoms import Atoms
 from propcal.core.bins import Binning, Bins, category_min_share, make_bins
 from propcal.core.criterion import CRITERIA
 from propcal.core.groups import Groups, definition
-from propcal.data.by_name import takes_frame
-from propcal.data.frames import columns_of_x
-from propcal.data.rows import rows_to_atoms
 from propcal.options import LossOptions, LossRule, check_limits, spelled_out
+from propcal.reading.frame_arguments import takes_frame
+from propcal.reading.frames import columns_of_x
+from propcal.reading.rows import rows_to_atoms
 
 __all__ = ["dc_loss", "loss_scorer", "mc_loss", "pmc_loss", "smallest_alpha"]
 
@@ -36,14 +38,27 @@ class CategoryRule(LossRule):
 
     def share_of(self, bins: Bins) -> float:
         """The smallest share of people that a cell may have."""
-        return category_min_share(self.alpha, self.gamma, bins) if self.min_share is None else self.min_share
+        if self.min_share is None:
+            return category_min_share(self.alpha, self.gamma, bins)
+        return self.min_share
 
     def table(self, atoms: Atoms, *, or_everybody: bool = False) -> cells.Categories:
         """Every cell, with groups and bins determined from these people."""
-        bins = make_bins(self.binning, self.n_bins, rho=self.rho, score=atoms.score, weight=atoms.weight)
-        collection = self.words().collect(atoms, gamma=self.gamma, or_everybody=or_everybody)
-        share, people = self.share_of(bins), self.min_people
-        return cells.categories(atoms, collection, bins, min_share=share, min_people=people)
+        bins = make_bins(
+            self.binning,
+            self.n_bins,
+            rho=self.rho,
+            score=atoms.score,
+            weight=atoms.weight,
+        )
+        collection = self.words().collect(
+            atoms, gamma=self.gamma, or_everybody=or_everybody
+        )
+        share = self.share_of(bins)
+        people = self.min_people
+        return cells.categories(
+            atoms, collection, bins, min_share=share, min_people=people
+        )
 
 
 def _table(
@@ -76,7 +91,9 @@ def _of_people(of_table: Callable[[cells.Categories, float], float]) -> Loss:
     @wraps(of_table)
     def loss(y, score, *, sensitive_features=None, sample_weight=None, **settings):  # type: ignore[no-untyped-def]
         rule = CategoryRule(**settings)
-        return of_table(_table(rule, y, score, sensitive_features, sample_weight), rule.rho)
+        return of_table(
+            _table(rule, y, score, sensitive_features, sample_weight), rule.rho
+        )
 
     return loss
 
@@ -84,7 +101,8 @@ def _of_people(of_table: Callable[[cells.Categories, float], float]) -> Loss:
 @takes_frame
 @_of_people
 def mc_loss(table: cells.Categories, rho: float) -> float:  # noqa: ARG001
-    """Largest absolute difference between observed and predicted rate of any cell (a group in a range).
+    """Largest absolute difference between observed and predicted rate of any cell (a
+    group in a range).
 
     With a data frame of any kind, name its columns:
     ``mc_loss(frame, score="risk", outcome="died", groups=["sex"], weight="w")``.
@@ -98,10 +116,12 @@ def mc_loss(table: cells.Categories, rho: float) -> float:  # noqa: ARG001
     sensitive_features : data frame, series or array with n rows, optional
         The attributes that define the groups; by default everybody is one group.
     alpha, gamma : float
-        Groups with a share of at least `gamma` are included, and within them cells with a share
-        of at least alpha * gamma / n_bins of all people, unless `min_share` is given.
+        Groups with a share of at least `gamma` are included, and within them cells with
+        a share of at least alpha * gamma / n_bins of all people, unless `min_share` is
+        given.
     rho : float
-        Lower outcome rates are replaced by this value (also the lowest edge of geometric bins).
+        Lower outcome rates are replaced by this value (also the lowest edge of
+        geometric bins).
     n_bins, binning : int, and "uniform", "geometric", "quantile" or a list of edges
     intersections : "all", "marginal" or a depth
     missing : "level", "exclude" or "error"
@@ -144,10 +164,12 @@ def pmc_loss(table: cells.Categories, rho: float) -> float:
 @takes_frame
 @_of_people
 def dc_loss(table: cells.Categories, rho: float) -> float:
-    """Largest log-ratio of two groups' observed rates in the same range of scores, over all pairs of groups.
+    """Largest log-ratio of two groups' observed rates in the same range of scores, over
+    all pairs of groups.
 
-    Rates below `rho` are replaced by `rho`. The parameters are those of `mc_loss`. With a DC loss of e,
-    people with similar scores have the outcome up to exp(e) times as often in one group as in another.
+    Rates below `rho` are replaced by `rho`. The parameters are those of `mc_loss`. With
+    a DC loss of e, people with similar scores have the outcome up to exp(e) times as
+    often in one group as in another.
 
     Examples
     --------
@@ -177,10 +199,11 @@ def smallest_alpha(
     groups: Groups | None = None,
     sample_weight: Values | None = None,
 ) -> float:
-    """The smallest alpha for which a score is (alpha, lambda)-PMC or -MC on these people.
+    """The smallest alpha for which a score is (alpha, lambda)-PMC or -MC on these
+    people.
 
-    A loss depends on the alpha that decides which cells count; this does not. The score meets the
-    definition for every larger alpha, and for none below.
+    A loss depends on the alpha that decides which cells count; this does not. The score
+    meets the definition for every larger alpha, and for none below.
 
     Parameters
     ----------
@@ -188,8 +211,9 @@ def smallest_alpha(
         As for `mc_loss`.
     kind : "pmc" or "mc"
     size : "algorithm" or "definition"
-        Which cells count: those with a share of all people of at least alpha * lambda * gamma, as in
-        Algorithm 1, or those with a share of their group of at least alpha * lambda, as in the definitions.
+        Which cells count: those with a share of all people of at least alpha * lambda *
+        gamma, as in Algorithm 1, or those with a share of their group of at least alpha
+        * lambda, as in the definitions.
 
     Returns
     -------
@@ -208,11 +232,17 @@ def smallest_alpha(
     >>> round(smallest_alpha(y, score, kind="mc", size="definition"), 4)
     0.1961
     """
-    given = {name: value for name, value in locals().items() if name in CategoryRule.__dataclass_fields__}
+    given = {
+        name: value
+        for name, value in locals().items()
+        if name in CategoryRule.__dataclass_fields__
+    }
     check_choice("kind", kind, ("pmc", "mc"))
     check_choice("size", size, ("algorithm", "definition"))
     table = _table(CategoryRule(**given), y, score, sensitive_features, sample_weight)
-    return cells.smallest_alpha_of(table, CRITERIA[kind](rho), gamma if size == "algorithm" else None)
+    return cells.smallest_alpha_of(
+        table, CRITERIA[kind](rho), gamma if size == "algorithm" else None
+    )
 
 
 def loss_scorer(
@@ -221,7 +251,8 @@ def loss_scorer(
     sensitive_features: str | int | Sequence[str | int],
     **settings: Unpack[LossOptions],
 ) -> Callable[..., float]:
-    """A scorer for grid search and cross-validation that reads the groups from columns of X.
+    """A scorer for grid search and cross-validation that reads the groups from columns
+    of X.
 
     Parameters
     ----------
@@ -233,10 +264,11 @@ def loss_scorer(
     Returns
     -------
     callable (estimator, X, y) -> float
-        Minus the loss of the estimator's probability of the second class, so that larger is better. With
-        metadata routing, ``make_scorer(pmc_loss, response_method="predict_proba",
-        greater_is_better=False).set_score_request(sensitive_features=True)`` does the same for 0/1
-        outcomes.
+        Minus the loss of the estimator's probability of the second class, so that
+        larger is better. With metadata routing, ``make_scorer(pmc_loss,
+        response_method="predict_proba",
+        greater_is_better=False).set_score_request(sensitive_features=True)`` does the
+        same for 0/1 outcomes.
 
     Examples
     --------
@@ -249,21 +281,31 @@ def loss_scorer(
     """
     columns = sensitive_features
     one = isinstance(columns, (str, int, np.integer))
-    return _LossScorer(loss, (columns,) if one else tuple(cast(Sequence[str | int], columns)), settings)
+    return _LossScorer(
+        loss, (columns,) if one else tuple(cast(Sequence[str | int], columns)), settings
+    )
 
 
 @dataclass(frozen=True)
 class _LossScorer:
-    """The result of `loss_scorer`; a class, so that a search that uses it can be pickled."""
+    """The result of `loss_scorer`; a class, so that a search that uses it can be
+    pickled.
+    """
 
     loss: Callable[..., float]
     sensitive_features: tuple[Any, ...]
     settings: LossOptions
 
-    def __call__(self, estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def __call__(
+        self, estimator: Any, X: Any, y: Any, sample_weight: Any = None
+    ) -> float:
         outcome = np.asarray(y) == estimator.classes_[1]
         score = estimator.predict_proba(X)[:, 1]
         features = columns_of_x(X, self.sensitive_features)
         return -self.loss(
-            outcome, score, sensitive_features=features, sample_weight=sample_weight, **self.settings
+            outcome,
+            score,
+            sensitive_features=features,
+            sample_weight=sample_weight,
+            **self.settings,
         )

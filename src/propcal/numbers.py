@@ -1,4 +1,6 @@
-"""Numbers in print: each is rounded once, from its exact value, and reads the same everywhere."""
+"""Numbers in print: each is rounded once, from its exact value, and reads the same
+everywhere.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +16,11 @@ SMALLEST_P = 0.001  # smaller p-values are written as "< 0.001"
 
 
 class Limit(float):
-    """A number that is known only to lie below another one, above it, or at least there.
+    """A number that is known only to lie below another one, above it, or at least
+    there.
 
-    It computes and compares as the limit itself does; what is computed from it is a plain number.
+    It computes and compares as the limit itself does; what is computed from it is a
+    plain number.
 
     >>> IN_TEXT.decimal(Limit(0.6, "below")), IN_SENTENCE.percent(Limit(0.064, "below"))
     ('< 0.60', 'below 6.4 %')
@@ -40,7 +44,8 @@ class Limit(float):
 
 
 class About(int):
-    """A count that was moved a little to protect people: sentences say so, and tables say it once.
+    """A count that was moved a little to protect people: sentences say so, and tables
+    say it once.
 
     >>> IN_TEXT.count(About(6002)), IN_SENTENCE.count(About(6002))
     ('6,002', 'about 6,002')
@@ -53,7 +58,9 @@ def without_limits(values: Iterable[Any]) -> list[float]:
     >>> without_limits([0.5, Limit(0.6, "below"), None])
     [0.5, nan, nan]
     """
-    return [float(x) if known(x) and not isinstance(x, Limit) else math.nan for x in values]
+    return [
+        float(x) if known(x) and not isinstance(x, Limit) else math.nan for x in values
+    ]
 
 
 SIGNS = {"below": "<", "above": ">", "at least": "≥"}
@@ -62,7 +69,8 @@ COUNTED = {"below": "fewer than", "above": "more than", "at least": "at least"}
 
 @dataclass(frozen=True)
 class Style:
-    """What differs between front ends; everything else about a number is the same in all of them.
+    """What differs between front ends; everything else about a number is the same in
+    all of them.
 
     Attributes
     ----------
@@ -77,7 +85,9 @@ class Style:
     minus: str = "-"
     words: bool = False
 
-    def _limited(self, value: Any, text: str, words: dict[str, str] | None = None) -> str:
+    def _limited(
+        self, value: Any, text: str, words: dict[str, str] | None = None
+    ) -> str:
         """A number in print, with its sign or word if it is a limit."""
         if not isinstance(value, Limit):
             return text
@@ -94,7 +104,10 @@ class Style:
         if not known(value):
             return self.unknown
         number = float(value)
-        text = f"{number:,.0f}" if number == round(number) else f"{number:,.1f}"
+        if number == round(number):
+            text = f"{number:,.0f}"
+        else:
+            text = f"{number:,.1f}"
         if self.words and isinstance(value, About):
             return f"about {text}"
         return self._limited(value, text, COUNTED)
@@ -108,7 +121,8 @@ class Style:
         return f"{float(value):,.0f}" if known(value) else self.unknown
 
     def decimal(self, value: Any, digits: int = 2, sign: str = "") -> str:
-        """A number with a fixed number of digits after the point; what rounds to zero has no sign.
+        """A number with a fixed number of digits after the point; what rounds to zero
+        has no sign.
 
         >>> ON_PAGE.decimal(-0.126), ON_PAGE.decimal(0.5, 1, "+"), IN_TEXT.decimal(-0.0001, 3, "+")
         ('−0.13', '+0.5', '0.000')
@@ -116,13 +130,17 @@ class Style:
         if not known(value):
             return self.unknown
         text = f"{float(value):{sign}.{digits}f}"
-        text = text.lstrip("+-") if float(text) == 0 else text.replace("-", self.minus)
+        if float(text) == 0:
+            text = text.lstrip("+-")
+        else:
+            text = text.replace("-", self.minus)
         return self._limited(value, text)
 
     def interval(self, low: Any, high: Any, digits: int = 2, sign: str = "") -> str:
         """From one number to another.
 
-        An interval of a ratio that excludes 1 and one of a difference that excludes 0 do so in print, too.
+        An interval of a ratio that excludes 1 and one of a difference that excludes 0
+        do so in print, too.
 
         >>> IN_TEXT.interval(0.25, 0.5), IN_TEXT.interval(0.25, None), IN_TEXT.interval(0.97, 0.997)
         ('0.25 to 0.50', '-', '0.97 to 0.99')
@@ -132,10 +150,14 @@ class Style:
         if not known(low) or not known(high):
             return self.unknown
         if sign:
-            low, high = _beside(0.0, low, high, digits) if low > 0 or high < 0 else (low, high)
+            low, high = (
+                _beside(0.0, low, high, digits) if low > 0 or high < 0 else (low, high)
+            )
         else:
             low, high = beside_one(low, high, digits)
-        return f"{self.decimal(low, digits, sign)} to {self.decimal(high, digits, sign)}"
+        return (
+            f"{self.decimal(low, digits, sign)} to {self.decimal(high, digits, sign)}"
+        )
 
     def ci(self, low: Any, high: Any, digits: int = 2) -> str:
         """A confidence interval with its name; nothing if it is not known.
@@ -143,7 +165,9 @@ class Style:
         >>> IN_SENTENCE.ci(0.25, 0.5), IN_SENTENCE.ci(0.25, None)
         ('95 % CI 0.25 to 0.50', '')
         """
-        return f"95 % CI {self.interval(low, high, digits)}" if known(low) and known(high) else ""
+        if known(low) and known(high):
+            return f"95 % CI {self.interval(low, high, digits)}"
+        return ""
 
     def estimate(self, value: Any, low: Any, high: Any, digits: int = 2) -> str:
         """A number with its interval beside a picture, as far as they are known.
@@ -153,10 +177,13 @@ class Style:
         """
         parts = [self.decimal(value, digits), self.interval(low, high, digits)]
         shown = [part for part in parts if part != self.unknown] or parts[:1]
-        return f"{shown[0]} ({shown[1]})" if len(shown) == 2 else shown[0]
+        if len(shown) == 2:
+            return f"{shown[0]} ({shown[1]})"
+        return shown[0]
 
     def change(self, low: Any, high: Any, digits: int) -> str:
-        """The interval of a change, with more digits if it would otherwise round to nothing.
+        """The interval of a change, with more digits if it would otherwise round to
+        nothing.
 
         >>> IN_TEXT.change(-0.002, 0.0012, 3), IN_TEXT.change(-0.00021, 0.00004, 3)
         ('-0.002 to +0.001', '-0.0002 to 0.0000')
@@ -180,7 +207,9 @@ class Style:
         if not known(value):
             return self.unknown
         percent = 100 * float(value)
-        return self._limited(value, f"{self.decimal(percent, _percent_digits(percent))} %")
+        return self._limited(
+            value, f"{self.decimal(percent, _percent_digits(percent))} %"
+        )
 
     def points(self, value: Any, digits: int = 1) -> str:
         """A difference of two rates, in percentage points.
@@ -206,7 +235,9 @@ class Style:
             return f"{SIGNS[value.side]} {float(value):g}"
         if float(value) < SMALLEST_P:
             return f"< {SMALLEST_P}"
-        return f"{float(value):.3f}" if float(value) <= 1 - SMALLEST_P else f"> {1 - SMALLEST_P}"
+        if float(value) <= 1 - SMALLEST_P:
+            return f"{float(value):.3f}"
+        return f"> {1 - SMALLEST_P}"
 
 
 IN_TEXT = Style()  # tables of the terminal
@@ -217,7 +248,11 @@ IN_PAPER = Style(unknown="–")
 
 
 def _percent_digits(percent: float) -> int:
-    return 1 if percent == 0 or abs(percent) >= 0.995 else 2 if abs(percent) >= 0.0995 else 3
+    if percent == 0 or abs(percent) >= 0.995:
+        return 1
+    if abs(percent) >= 0.0995:
+        return 2
+    return 3
 
 
 def printed_rate(rate: float) -> float:
@@ -246,7 +281,9 @@ def excludes_one(low: Any, high: Any, digits: int = 4) -> bool:
     """
     if not known(low) or not known(high):
         return False
-    return float(f"{float(low):.{digits}f}") > 1 or float(f"{float(high):.{digits}f}") < 1
+    return (
+        float(f"{float(low):.{digits}f}") > 1 or float(f"{float(high):.{digits}f}") < 1
+    )
 
 
 def beside_one(low: Any, high: Any, digits: int = RATIO_DIGITS) -> tuple[Any, Any]:
@@ -256,11 +293,15 @@ def beside_one(low: Any, high: Any, digits: int = RATIO_DIGITS) -> tuple[Any, An
     ((0.97, 0.99), (0.996, 0.996), (0.9, 1.2))
     """
     ratio = digits == RATIO_DIGITS
-    return _beside(1.0, low, high, digits) if ratio and excludes_one(low, high) else (low, high)
+    if ratio and excludes_one(low, high):
+        return _beside(1.0, low, high, digits)
+    return (low, high)
 
 
 def _beside(middle: float, low: Any, high: Any, digits: int) -> tuple[Any, Any]:
-    """Ends on one side of a number, at least one unit of the last digit away from it if there is room."""
+    """Ends on one side of a number, at least one unit of the last digit away from it if
+    there is room.
+    """
     step = 10.0**-digits
     if low > middle:
         return max(low, min(middle + step, high)), high
@@ -318,7 +359,8 @@ def p_equals(value: float) -> str:
 
 
 def listed(parts: list[str], last: str = "and", *, commas: bool = False) -> str:
-    """A list within a sentence; semicolons where the parts have commas of their own, unless `commas` is set.
+    """A list within a sentence; semicolons where the parts have commas of their own,
+    unless `commas` is set.
 
     >>> listed(["a", "b", "c"]), listed(["White, F", "Asian, M"]), listed(["a"])
     ('a, b and c', 'White, F; and Asian, M', 'a')
@@ -343,7 +385,8 @@ def listed_some(names: list[str], most: int = 6, other: str = "other group") -> 
 
 
 def unbroken(text: str) -> str:
-    """A sentence in which no line ends within a number: before a % sign, or around < and =.
+    """A sentence in which no line ends within a number: before a % sign, or around <
+    and =.
 
     >>> unbroken("13.9 %, p < 0.001") == "13.9\u00a0%, p\u00a0<\u00a00.001"
     True
@@ -371,7 +414,8 @@ def capital(text: str) -> str:
 
 
 def adding_up(values: Sequence[float], total: int) -> list[int]:
-    """Values as whole numbers that add up to `total`, the rounded sum: largest remainders are rounded up.
+    """Values as whole numbers that add up to `total`, the rounded sum: largest
+    remainders are rounded up.
 
     >>> adding_up([1.4, 2.4, -0.4], 3), adding_up([0.3, 0.3, 0.4], 1), adding_up([], 0)
     ([1, 2, 0], [0, 0, 1], [])
@@ -394,7 +438,9 @@ def noun(n: int, word: str) -> str:
     """
     if n == 1:
         return word
-    return f"{word[:-1]}ies" if word.endswith("y") and word[-2] not in "aeou" else f"{word}s"
+    if word.endswith("y") and word[-2] not in "aeou":
+        return f"{word[:-1]}ies"
+    return f"{word}s"
 
 
 def plural(n: int, word: str) -> str:

@@ -1,8 +1,9 @@
-"""Options as records: which column is what, what a group and a risk range are, what is tested, and names.
+"""Options as records: which column is what, what a group and a risk range are, what is
+tested, and names.
 
-The fields of a record are keyword arguments of the library. Its docstring describes them, and the command
-line and its help are generated from both. A field that has its default was not given: the library then
-decides.
+The fields of a record are keyword arguments of the library. Its docstring describes
+them, and the command line and its help are generated from both. A field that has its
+default was not given: the library then decides.
 """
 
 from __future__ import annotations
@@ -13,7 +14,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypedDict, TypeVar
 
-from propcal.core.arguments import Intersections, Label, Missing, WeightKind, check_number
+from propcal.core.arguments import (
+    Intersections,
+    Label,
+    Missing,
+    WeightKind,
+    check_number,
+)
 from propcal.errors import plain, refused
 from propcal.numbers import IN_SENTENCE
 
@@ -32,7 +39,16 @@ UP_TO_1: Limits = {"above": 0, "at_most": 1}
 SHARE: Limits = {"at_least": 0, "at_most": 1}
 COUNT: dict[str, Any] = {"at_least": 1, "whole": True}
 LONGEST = 200  # letters of a name, a title, a source
-TEXTS = ("title", "score", "outcome", "unit", "source", "period", "institution", "population")
+TEXTS = (
+    "title",
+    "score",
+    "outcome",
+    "unit",
+    "source",
+    "period",
+    "institution",
+    "population",
+)
 
 
 class Fitted(Protocol):
@@ -52,11 +68,13 @@ class Option:
     panel : str
         The heading under which it is listed.
     help : str
-        Its text, if not in the docstring of the record; either may end with ``Default: ...``.
+        Its text, if not in the docstring of the record; either may end with ``Default:
+        ...``.
     flags : tuple of str
         Its names with dashes, if they differ from the field's.
     metavar : str
-        What stands for its value. It also tells how a text is read: see `propcal.cli.texts.READ`.
+        What stands for its value. It also tells how a text is read: see
+        `propcal.cli.option_values.READ`.
     argument : str
         The library's keyword argument, if its name differs from the field's.
     least : int, optional
@@ -73,14 +91,24 @@ class Option:
 
 @dataclass(frozen=True)
 class Panel:
-    """A heading in the help of a command, and the options below it: fields of records, or parameters."""
+    """A heading in the help of a command, and the options below it: fields of records,
+    or parameters.
+    """
 
     title: str
 
     def option(
-        self, words: str, text: str = "", *, default: Any = None, limits: Limits | None = None, **more: Any
+        self,
+        words: str,
+        text: str = "",
+        *,
+        default: Any = None,
+        limits: Limits | None = None,
+        **more: Any,
     ) -> Any:
-        """An option that may be left out; `words` are its flags, if it needs other ones, and its metavar."""
+        """An option that may be left out; `words` are its flags, if it needs other
+        ones, and its metavar.
+        """
         parts = words.split()
         flags = tuple(part for part in parts if part.startswith("-"))
         about = Option(self.title, text, flags, " ".join(parts[len(flags) :]), **more)
@@ -95,8 +123,13 @@ class Panel:
         return self.option("", text, default=False)
 
 
-DATA, GROUPS, METHOD, OUTPUT = Panel("Your data"), Panel("Groups"), Panel("Method"), Panel("Output")
-TIME, SEARCH, DATABASE = Panel("Time"), Panel("Search"), Panel("Your database")
+DATA = Panel("Your data")
+GROUPS = Panel("Groups")
+METHOD = Panel("Method")
+OUTPUT = Panel("Output")
+TIME = Panel("Time")
+SEARCH = Panel("Search")
+DATABASE = Panel("Your database")
 NAMES = Panel("Names in the report")
 UNSEEN = METHOD.option(
     "replay|keep|error",
@@ -106,7 +139,9 @@ UNSEEN = METHOD.option(
 
 
 class Given(dict[str, Any]):
-    """Options of the record `kind` that were given on the command line, by the names of its fields."""
+    """Options of the record `kind` that were given on the command line, by the names of
+    its fields.
+    """
 
     def __init__(self, kind: Any, **values: Any) -> None:
         super().__init__(values)
@@ -118,7 +153,11 @@ def given_fields(record: Any) -> list[tuple[Field[Any], Any]]:
     if isinstance(record, Given):
         return [(f, record[f.name]) for f in fields(record.kind) if f.name in record]
     values = [(f, getattr(record, f.name)) for f in fields(record)]
-    return [(f, value) for f, value in values if value is not f.default and value not in ("", [], {})]
+    return [
+        (f, value)
+        for f, value in values
+        if value is not f.default and value not in ("", [], {})
+    ]
 
 
 def given(*records: Any) -> dict[str, Any]:
@@ -127,13 +166,18 @@ def given(*records: Any) -> dict[str, Any]:
     >>> given(Given(LossRule, gamma=0.02), Reading())
     {'gamma': 0.02}
     """
-    return {argument_of(f): value for record in records for f, value in given_fields(record)}
+    return {
+        argument_of(f): value for record in records for f, value in given_fields(record)
+    }
 
 
 def check_limits(record: Any) -> None:
-    """Refuse numbers outside of the limits of their fields; None is fine where it is the default."""
+    """Refuse numbers outside of the limits of their fields; None is fine where it is
+    the default.
+    """
     for f in fields(record):
-        value, limits = getattr(record, f.name), f.metadata.get("limits")
+        value = getattr(record, f.name)
+        limits = f.metadata.get("limits")
         if limits and not (value is None and f.default is None):
             check_number(f.name, value, **limits)
 
@@ -144,30 +188,42 @@ def argument_of(one: Field[Any]) -> str:
 
 
 def descriptions(record: Any) -> dict[str, str]:
-    """What the docstring of a record says of each field, or that of a command of each parameter.
+    """What the docstring of a record says of each field, or that of a command of each
+    parameter.
 
     >>> descriptions(Reading)["resolution"]
     'Round scores to this grid, such as 2^-16, to save memory. Default: exact'
     """
-    docs = [inspect.cleandoc(kind.__doc__ or "") for kind in reversed(getattr(record, "__mro__", [record]))]
-    parts = "\n".join(re.split(r"\n(?:Attributes|Parameters)\n-+\n", doc)[-1] for doc in docs)
+    docs = [
+        inspect.cleandoc(kind.__doc__ or "")
+        for kind in reversed(getattr(record, "__mro__", [record]))
+    ]
+    parts = "\n".join(
+        re.split(r"\n(?:Attributes|Parameters)\n-+\n", doc)[-1] for doc in docs
+    )
     found = re.findall(r"^(\w+)(?: : .*)?\n((?: {4}.*\n?)+)", parts, re.MULTILINE)
     return {name: " ".join(text.split()) for name, text in found}
 
 
 def spelled_out(*records: Any) -> Callable[[F], F]:
-    """Show the fields of records in the signature of a function that takes them as ``**settings``.
+    """Show the fields of records in the signature of a function that takes them as
+    ``**settings``.
 
     What its docstring does not describe is described there as on the command line.
     """
 
     def decorate(function: F) -> F:
         own = inspect.signature(function, follow_wrapped=False)
-        taken = [one for one in own.parameters.values() if one.kind is not one.VAR_KEYWORD]
+        taken = [
+            one for one in own.parameters.values() if one.kind is not one.VAR_KEYWORD
+        ]
         doc = function.__doc__ or ""
         for kind, one in ((record, f) for record in records for f in fields(record)):
-            name, only = argument_of(one), inspect.Parameter.KEYWORD_ONLY
-            taken.append(inspect.Parameter(name, only, default=one.default, annotation=one.type))
+            name = argument_of(one)
+            only = inspect.Parameter.KEYWORD_ONLY
+            taken.append(
+                inspect.Parameter(name, only, default=one.default, annotation=one.type)
+            )
             if not re.search(rf"\b{name}\b", doc):
                 about = descriptions(kind).get(one.name, "")
                 text = f"\n    {name} : {one.type}, default={one.default!r}\n        {about}"
@@ -190,24 +246,27 @@ class Roles:
     outcome
         Outcome column: 0 or 1, yes or no.
     positive
-        Value of the outcome that means the event, such as EXPIRED. Not needed for 0/1, yes/no or true/false.
+        Value of the outcome that means the event, such as EXPIRED. Not needed for 0/1,
+        yes/no or true/false.
     groups
         Columns that define the groups: race,gender.
     weight
         Weight column.
     weight_kind
-        Whether weights are counts of people or survey weights. Default: counts if all are whole numbers
+        Whether weights are counts of people or survey weights. Default: counts if all
+        are whole numbers
     cluster
         Patient ID column, if there are repeat visits.
     site
-        Column with the site (hospital) of each person; or the name of the one site that all files are from,
-        if there is no such column.
+        Column with the site (hospital) of each person; or the name of the one site that
+        all files are from, if there is no such column.
     cuts
         Divide a number column into ranges: age=18,40,65.
     where
         Define a group by a condition: "elderly=age >= 75 and insurance = Medicare".
     as_levels
-        Columns of number codes, such as hospital, whose values are groups even if there are more than 20.
+        Columns of number codes, such as hospital, whose values are groups even if there
+        are more than 20.
     na
         Text in a CSV file that means missing, such as NA; an empty value always does.
     drop_missing
@@ -247,27 +306,30 @@ class Reading:
 
 @dataclass(frozen=True)
 class LossRule:
-    """Which groups, risk ranges and cells count: keyword arguments of the losses; see `mc_loss`.
+    """Which groups, risk ranges and cells count: keyword arguments of the losses; see
+    `mc_loss`.
 
     Attributes
     ----------
     intersections
-        Which intersections are groups too: all, marginal (none), or those of up to DEPTH columns. Default:
-        all
+        Which intersections are groups too: all, marginal (none), or those of up to
+        DEPTH columns. Default: all
     missing
-        People with a missing value form their own group, belong to none, or cause an error. Default: level
+        People with a missing value form their own group, belong to none, or cause an
+        error. Default: level
     gamma
-        Smallest share of people in a group whose risk ranges, losses and adjustments count, unless --where
-        names it. Default: 0.05
+        Smallest share of people in a group whose risk ranges, losses and adjustments
+        count, unless --where names it. Default: 0.05
     alpha
         Tolerance, as a share of the observed rate. Default: 0.05
     rho
-        Floor on observed rates: lower ones count as this rate. Use a smaller one if the outcome is rare.
-        Default: 0.1
+        Floor on observed rates: lower ones count as this rate. Use a smaller one if the
+        outcome is rare. Default: 0.1
     n_bins
         Number of risk ranges. Default: 10
     binning
-        Risk ranges: uniform, geometric, quantile, or their edges 0,0.1,0.5,1. Default: uniform
+        Risk ranges: uniform, geometric, quantile, or their edges 0,0.1,0.5,1. Default:
+        uniform
     """
 
     intersections: Intersections = GROUPS.option("all|marginal|DEPTH", default="all")
@@ -297,25 +359,31 @@ class AuditRule(LossRule):
     n_draws
         Simulated data sets for what chance alone would show. Default: 1000
     bin_free
-        Also compute measures that need no bins: ECCE with its worst range of scores, smooth ECE.
+        Also compute measures that need no bins: ECCE with its worst range of scores,
+        smooth ECE.
     within
-        Ask whether the score is shown to be right to within this share, such as 20%, overall and in every
-        group tested.
+        Ask whether the score is shown to be right to within this share, such as 20%,
+        overall and in every group tested.
     random_state
         Seed for random numbers.
     thresholds
-        Risk from which people would be treated, such as 0.2: prints their number, sensitivity, PPV and
-        net benefit for every group. The report starts at this risk.
+        Risk from which people would be treated, such as 0.2: prints their number,
+        sensitivity, PPV and net benefit for every group. The report starts at this
+        risk.
     """
 
     min_people: int = GROUPS.option("N", default=30, limits=COUNT)
     min_group: int = GROUPS.option("N", default=50, limits=COUNT)
-    min_events: int = GROUPS.option("N", default=10, limits={"at_least": 0, "whole": True})
+    min_events: int = GROUPS.option(
+        "N", default=10, limits={"at_least": 0, "whole": True}
+    )
     weight_kind: WeightKind = "auto"
     positive: Label = None
     drop_missing: bool = False
     n_draws: int = METHOD.option(
-        "--draws N", default=1000, limits={"at_least": 100, "at_most": 1_000_000, "whole": True}
+        "--draws N",
+        default=1000,
+        limits={"at_least": 100, "at_most": 1_000_000, "whole": True},
     )
     bin_free: bool = METHOD.flag()
     within: float | None = METHOD.option("20%")
@@ -373,21 +441,25 @@ class Fitting:
     order
         Order in which cells are visited; random uses --seed. Default: cyclic
     sample
-        Measure errors on a new bootstrap sample in each sweep, drawn with --seed. Default: on all data
+        Measure errors on a new bootstrap sample in each sweep, drawn with --seed.
+        Default: on all data
     min_share
         Smallest share of all people in a cell. Default: alpha * gamma / n-bins
     max_updates
         Most adjustments to make. Default: 100000
     start
-        smooth: recalibrate with a smooth curve first. identity: begin with the raw score. Default: smooth
+        smooth: recalibrate with a smooth curve first. identity: begin with the raw
+        score. Default: smooth
     guard
-        noise: leave errors that could be chance. none: adjust every error beyond the tolerance. NUMBER:
-        adjust errors of at least that many standard errors. Default: noise
+        noise: leave errors that could be chance. none: adjust every error beyond the
+        tolerance. NUMBER: adjust errors of at least that many standard errors. Default:
+        noise
     monotone
-        Never turn a higher score into a lower one, within a combination of attributes. Default: --monotone
+        Never turn a higher score into a lower one, within a combination of attributes.
+        Default: --monotone
     features
-        Columns to give points to, beside curve and groups, if that improves the score for people left out of
-        the fit: age,acuity,visits.
+        Columns to give points to, beside curve and groups, if that improves the score
+        for people left out of the fit: age,acuity,visits.
     allow_reversed
         Fit even if higher scores go with fewer events (AUROC below 0.4).
     """
@@ -414,8 +486,9 @@ class Search:
     features
         Columns by which groups may be described (required).
     protect
-        Columns that a correction must not read, such as race: find groups, described by the other features,
-        whose correction reduces the errors for the groups of these columns.
+        Columns that a correction must not read, such as race: find groups, described by
+        the other features, whose correction reduces the errors for the groups of these
+        columns.
     depth
         Most conditions in a description. Default: 3
     min_share
@@ -431,11 +504,17 @@ class Search:
     features: list[str] | None = DATA.option("COLUMNS")
     protect: list[str] | None = SEARCH.option("COLUMNS")
     depth: int = SEARCH.option("N", default=3, limits=COUNT | {"at_most": 3})
-    min_share: float = SEARCH.option("SHARE", default=0.02, limits={"above": 0, "at_most": 0.5})
+    min_share: float = SEARCH.option(
+        "SHARE", default=0.02, limits={"above": 0, "at_most": 0.5}
+    )
     max_groups: int = SEARCH.option("N", default=10, limits=COUNT | {"at_most": 50})
     level: float = SEARCH.option("PROBABILITY", default=0.05, limits=UP_TO_1)
-    n_draws: int = SEARCH.option("--draws N", default=64, limits={"at_least": 20, "whole": True})
-    random_state: int = field(default=0, metadata={"limits": {"at_least": 0, "whole": True}})
+    n_draws: int = SEARCH.option(
+        "--draws N", default=64, limits={"at_least": 20, "whole": True}
+    )
+    random_state: int = field(
+        default=0, metadata={"limits": {"at_least": 0, "whole": True}}
+    )
 
 
 @dataclass(frozen=True)
@@ -451,11 +530,13 @@ class Calendar:
     timezone
         Time zone in which a day begins, such as Europe/Berlin. Default: UTC
     delay
-        Wait this many days (d) or weeks (w) after the end of a period before adding it. Default: 0d
+        Wait this many days (d) or weeks (w) after the end of a period before adding it.
+        Default: 0d
     outcome_time
         Column with the date of the outcome; outcomes before the score are refused.
     baseline
-        Compare with the score as it was then (2025-01 or 2025-01..2025-06) instead of perfect calibration.
+        Compare with the score as it was then (2025-01 or 2025-01..2025-06) instead of
+        perfect calibration.
     """
 
     time: str | None = TIME.option("COLUMN")
@@ -479,7 +560,8 @@ class Export:
     table
         Table with one row per person: visits, or clinic.visits.
     types
-        Type of a column: text, number or boolean. Default: found at run time, or inferred from the levels
+        Type of a column: text, number or boolean. Default: found at run time, or
+        inferred from the levels
     columns
         Name in the table of a column that the correction reads: race=RACE.
     form
@@ -489,11 +571,14 @@ class Export:
     column
         Name of the new column.
     invalid
-        Corrected score where the score is NULL, NaN or not from 0 to 1: NULL, or the score.
+        Corrected score where the score is NULL, NaN or not from 0 to 1: NULL, or the
+        score.
     """
 
     score: str | None = DATABASE.option("COLUMN")
-    dialect: str = DATABASE.option("duckdb|sqlite|postgres|spark|tsql|snowflake|bigquery", default="duckdb")
+    dialect: str = DATABASE.option(
+        "duckdb|sqlite|postgres|spark|tsql|snowflake|bigquery", default="duckdb"
+    )
     table: str = DATABASE.option("TABLE", default="people")
     types: dict[str, str] | None = DATABASE.option("--type COLUMN=KIND")
     columns: dict[str, str] | None = DATABASE.option("--rename COLUMN=NAME")
@@ -508,7 +593,8 @@ class Export:
 class Identity:
     """Names for sentences and headings; all of them are optional.
 
-    A unit that is empty was not chosen yet; the empty text as a level labels a missing value.
+    A unit that is empty was not chosen yet; the empty text as a level labels a missing
+    value.
 
     Attributes
     ----------
@@ -519,8 +605,8 @@ class Identity:
     outcome : str
         What the outcome is: "death in hospital".
     unit : str
-        Plural noun for those who are scored, such as patients. Default: people, or visits if a patient ID is
-        given
+        Plural noun for those who are scored, such as patients. Default: people, or
+        visits if a patient ID is given
     labels : dict, such as ``{"sex": {"F": "women", "M": "men"}}``
         What a level is called: sex.F=women.
     source : str
@@ -535,7 +621,9 @@ class Identity:
 
     title: str = NAMES.option("TEXT", default="")
     score: str = NAMES.option("--score-name TEXT", default="", argument="score_name")
-    outcome: str = NAMES.option("--outcome-name TEXT", default="", argument="outcome_name")
+    outcome: str = NAMES.option(
+        "--outcome-name TEXT", default="", argument="outcome_name"
+    )
     unit: str = NAMES.option("NOUN", default="")
     labels: Mapping[str, Mapping[str, str]] = NAMES.option("--label COLUMN.LEVEL=TEXT")
     source: str = NAMES.option("TEXT", default="")
@@ -550,7 +638,9 @@ class Identity:
                 given = f"{name}_name" if name in ("score", "outcome") else name
                 raise refused("long text", given=given, most=LONGEST)
             object.__setattr__(self, name, plain(text).strip())
-        object.__setattr__(self, "labels", _checked_labels({} if self.labels is None else self.labels))
+        object.__setattr__(
+            self, "labels", _checked_labels({} if self.labels is None else self.labels)
+        )
 
     @property
     def subject(self) -> str:
@@ -602,9 +692,14 @@ def one_of(unit: str) -> str:
 
 
 def _checked_labels(labels: Any) -> dict[str, dict[str, str]]:
-    if not isinstance(labels, Mapping) or not all(isinstance(own, Mapping) for own in labels.values()):
+    if not isinstance(labels, Mapping) or not all(
+        isinstance(own, Mapping) for own in labels.values()
+    ):
         raise refused("labels")
     return {
-        str(attribute): {"" if level is None else str(level): plain(text) for level, text in own.items()}
+        str(attribute): {
+            "" if level is None else str(level): plain(text)
+            for level, text in own.items()
+        }
         for attribute, own in labels.items()
     }

@@ -11,16 +11,27 @@ from propcal.errors import InputError
 @pytest.fixture(scope="module")
 def people():
     rng = np.random.default_rng(0)
-    frame = pd.DataFrame({"g": rng.choice(["A", "B"], 3000), "score": rng.beta(1.2, 3, 3000).round(3)})
+    frame = pd.DataFrame(
+        {"g": rng.choice(["A", "B"], 3000), "score": rng.beta(1.2, 3, 3000).round(3)}
+    )
     return frame.assign(y=(rng.random(3000) < frame.score).astype(int))
 
 
 def test_numbers_are_those_of_the_rows(people):
-    a = audit(people.y, people.score, sensitive_features=people[["g"]], thresholds=[0.075, 0.3], n_draws=100)
+    a = audit(
+        people.y,
+        people.score,
+        sensitive_features=people[["g"]],
+        thresholds=[0.075, 0.3],
+        n_draws=100,
+    )
     table = a.at_threshold().set_index(["threshold", "group"])
     assert sorted({t for t, _ in table.index}) == [0.075, 0.3]
     for t in (0.075, 0.3):
-        for name, rows in [("everybody", people), *((f"g={g}", r) for g, r in people.groupby("g"))]:
+        for name, rows in [
+            ("everybody", people),
+            *((f"g={g}", r) for g, r in people.groupby("g")),
+        ]:
             found, flagged, event = table.loc[(t, name)], rows.score >= t, rows.y == 1
             assert found.flagged == pytest.approx(flagged.mean())
             assert found.sensitivity == pytest.approx(flagged[event].mean())
@@ -31,7 +42,13 @@ def test_numbers_are_those_of_the_rows(people):
             assert found.net_benefit == pytest.approx(benefit)
             avoided = (~flagged & ~event).mean() - (~flagged & event).mean() / odds
             assert found.avoided == pytest.approx(avoided)
-            for share in ("flagged", "sensitivity", "specificity", "ppv", "net_benefit"):
+            for share in (
+                "flagged",
+                "sensitivity",
+                "specificity",
+                "ppv",
+                "net_benefit",
+            ):
                 assert found[f"{share}_low"] < found[share] < found[f"{share}_high"]
 
 
@@ -50,7 +67,11 @@ def test_repeat_visits_make_intervals_wider(people):
     twice = pd.concat([people, people, people, people])
     person = np.tile(np.arange(len(people)), 4)
     rows = audit(twice.y, twice.score, n_draws=100).at_threshold(0.3).iloc[0]
-    visits = audit(twice.y, twice.score, cluster=person, n_draws=100).at_threshold(0.3).iloc[0]
+    visits = (
+        audit(twice.y, twice.score, cluster=person, n_draws=100)
+        .at_threshold(0.3)
+        .iloc[0]
+    )
     assert visits.ppv == pytest.approx(rows.ppv)
     wider = (visits.ppv_high - visits.ppv_low) / (rows.ppv_high - rows.ppv_low)
     assert 1.6 < wider < 2.5

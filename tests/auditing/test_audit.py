@@ -12,8 +12,18 @@ from propcal import Atoms, Groups, PMCBoost, audit, compare, dc_loss, mc_loss, p
 from propcal.errors import InputError
 from propcal.numbers import risk_range
 
-SCHEMA = json.loads((ROOT / "src" / "propcal" / "schemas" / "audit.schema.json").read_text())
-TABLES = ("losses", "debiased", "categories", "groups", "curves", "net_benefit", "distribution")
+SCHEMA = json.loads(
+    (ROOT / "src" / "propcal" / "schemas" / "audit.schema.json").read_text()
+)
+TABLES = (
+    "losses",
+    "debiased",
+    "categories",
+    "groups",
+    "curves",
+    "net_benefit",
+    "distribution",
+)
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +59,10 @@ def test_the_pair_that_sets_the_dc_loss_is_named(found):
     high, low = (names[label] for label in pair.split(" against "))
     inside = found.categories.bin.map(risk_range) == label
     rates = found.categories[found.categories.eligible & inside].set_index("group")
-    ratio = np.log(max(rates.loc[high, "outcome_rate"], 0.1) / max(rates.loc[low, "outcome_rate"], 0.1))
+    ratio = np.log(
+        max(rates.loc[high, "outcome_rate"], 0.1)
+        / max(rates.loc[low, "outcome_rate"], 0.1)
+    )
     assert found.losses.loc["dc", "value"] == pytest.approx(ratio)
 
 
@@ -69,7 +82,9 @@ def test_nothing_is_found_in_a_perfect_score(cohort):
     a = audit(y, cohort.score, sensitive_features=cohort[["race", "gender"]])
     assert a.verdict.conclusion == "no miscalibration found"
     assert "With 95 % confidence, the score is right to within " in a.verdict.text
-    assert a.losses.loc["pmc", "floor_median"] > 0  # even so, the loss of a perfect score is not zero
+    assert (
+        a.losses.loc["pmc", "floor_median"] > 0
+    )  # even so, the loss of a perfect score is not zero
     assert (a.losses.low == 0).all() or a.losses.low.max() < a.losses.value.max()
 
 
@@ -80,7 +95,9 @@ def test_categories_and_groups_are_counted_right(cohort, found):
     assert row.positives == women.y.sum()
     assert row.mean_score == pytest.approx(women.score.mean())
     assert row.observed_expected == pytest.approx(women.y.sum() / women.score.sum())
-    category = found.categories.query("group == 'gender=F' and bin == '[0.1, 0.2)'").iloc[0]
+    category = found.categories.query(
+        "group == 'gender=F' and bin == '[0.1, 0.2)'"
+    ).iloc[0]
     inside = women[(women.score >= 0.1) & (women.score < 0.2)]
     assert category.people == len(inside)
     assert category.gap == pytest.approx(inside.y.mean() - inside.score.mean())
@@ -98,7 +115,12 @@ def test_small_categories_say_why_they_do_not_count(found):
 
 
 def test_groups_left_out_and_missing_values_are_rows(cohort):
-    a = audit(cohort.y, cohort.score, sensitive_features=cohort[["race", "gender"]], min_group=250)
+    a = audit(
+        cohort.y,
+        cohort.score,
+        sensitive_features=cohort[["race", "gender"]],
+        min_group=250,
+    )
     groups = a.groups.set_index("group")
     assert groups.loc["race missing", "missing"]
     left_out = groups[~groups.kept]
@@ -108,14 +130,31 @@ def test_groups_left_out_and_missing_values_are_rows(cohort):
     assert left_out.observed_expected.notna().all()  # measured, but not judged
     assert not set(left_out.index) & set(a.verdict.tests.test)
     assert any("race is missing for" in note for note in a.notes)
-    excluded = audit(cohort.y, cohort.score, sensitive_features=cohort[["race", "gender"]], missing="exclude")
-    assert excluded.groups.set_index("group").loc["race missing", "reason"] == "missing value"
+    excluded = audit(
+        cohort.y,
+        cohort.score,
+        sensitive_features=cohort[["race", "gender"]],
+        missing="exclude",
+    )
+    assert (
+        excluded.groups.set_index("group").loc["race missing", "reason"]
+        == "missing value"
+    )
 
 
 def test_the_same_seed_gives_the_same_audit_in_any_order_of_rows(cohort, found):
     mixed = cohort.sample(frac=1, random_state=3)
-    assert_same(audit(mixed.y, mixed.score, sensitive_features=mixed[["race", "gender"]]), found, rtol=1e-9)
-    other = audit(cohort.y, cohort.score, sensitive_features=cohort[["race", "gender"]], random_state=1)
+    assert_same(
+        audit(mixed.y, mixed.score, sensitive_features=mixed[["race", "gender"]]),
+        found,
+        rtol=1e-9,
+    )
+    other = audit(
+        cohort.y,
+        cohort.score,
+        sensitive_features=cohort[["race", "gender"]],
+        random_state=1,
+    )
     assert not other.debiased.equals(found.debiased)  # other draws
     assert other.verdict.conclusion == found.verdict.conclusion
 
@@ -146,14 +185,26 @@ def test_weight_two_is_the_row_twice(cohort):
     some = cohort[:600]
     weight = np.random.default_rng(0).integers(0, 4, 600)
     twice = some.loc[some.index.repeat(weight)]
-    a = audit(some.y, some.score, sensitive_features=some[["race", "gender"]], sample_weight=weight)
-    assert_same(a, audit(twice.y, twice.score, sensitive_features=twice[["race", "gender"]]))
+    a = audit(
+        some.y,
+        some.score,
+        sensitive_features=some[["race", "gender"]],
+        sample_weight=weight,
+    )
+    assert_same(
+        a, audit(twice.y, twice.score, sensitive_features=twice[["race", "gender"]])
+    )
 
 
 def test_survey_weights_widen_the_intervals(cohort, found):
     rng = np.random.default_rng(0)
     weight = rng.exponential(1.0, len(cohort)) + 0.05
-    a = audit(cohort.y, cohort.score, sensitive_features=cohort[["race", "gender"]], sample_weight=weight)
+    a = audit(
+        cohort.y,
+        cohort.score,
+        sensitive_features=cohort[["race", "gender"]],
+        sample_weight=weight,
+    )
     width = a.groups.observed_expected_high / a.groups.observed_expected_low
     plain = found.groups.observed_expected_high / found.groups.observed_expected_low
     assert (width[:4] > plain[:4]).all()
@@ -162,27 +213,39 @@ def test_survey_weights_widen_the_intervals(cohort, found):
 
 
 def test_rows_of_one_person_count_as_dependent(cohort):
-    """Everybody four times, with ids: as good as once. Without ids the audit would be too sure."""
+    """Everybody four times, with ids: as good as once. Without ids the audit would be
+    too sure.
+    """
     some, who = cohort[:1000], np.tile(np.arange(1000), 4)
     four = pd.concat([some] * 4)
     features = four[["race", "gender"]]
-    once = audit(some.y, some.score, sensitive_features=some[["race", "gender"]], min_people=30)
-    known = audit(four.y, four.score, sensitive_features=features, cluster=who, min_people=30)
+    once = audit(
+        some.y, some.score, sensitive_features=some[["race", "gender"]], min_people=30
+    )
+    known = audit(
+        four.y, four.score, sensitive_features=features, cluster=who, min_people=30
+    )
     naive = audit(four.y, four.score, sensitive_features=features, min_people=120)
     assert known.groups.observed_expected.equals(naive.groups.observed_expected)
 
     def width(a):
-        return np.log(a.groups.observed_expected_high / a.groups.observed_expected_low).to_numpy()[:5]
+        return np.log(
+            a.groups.observed_expected_high / a.groups.observed_expected_low
+        ).to_numpy()[:5]
 
     assert width(known) == pytest.approx(width(once), rel=0.2)
     assert (width(naive) < 0.6 * width(known)).all()
     width_known, width_naive = (
-        a.categories[known.categories.eligible & naive.categories.eligible].eval("high - low")
+        a.categories[known.categories.eligible & naive.categories.eligible].eval(
+            "high - low"
+        )
         for a in (known, naive)
     )
     assert (width_known > 1.5 * width_naive).all()
     few = known.categories[known.categories.people.between(30, 80)]
-    assert (few.reason == "with repeat visits, worth fewer than 30 different people").all()
+    assert (
+        few.reason == "with repeat visits, worth fewer than 30 different people"
+    ).all()
     assert len(few)
     assert any("Repeat visits" in note for note in known.notes)
 
@@ -190,19 +253,32 @@ def test_rows_of_one_person_count_as_dependent(cohort):
 @pytest.mark.slow
 def test_buckets_of_people_add_up_and_fits_ignore_them(cohort, tmp_path):
     ids = cohort.assign(id=np.arange(len(cohort)) // 3)
-    whole = Atoms.from_frame(ids, score="score", outcome="y", groups=["race", "gender"], cluster="id")
+    whole = Atoms.from_frame(
+        ids, score="score", outcome="y", groups=["race", "gender"], cluster="id"
+    )
     parts = [
-        Atoms.from_frame(part, score="score", outcome="y", groups=["race", "gender"], cluster="id")
+        Atoms.from_frame(
+            part, score="score", outcome="y", groups=["race", "gender"], cluster="id"
+        )
         for part in (ids[:1000], ids[1000:])
     ]
     assert_same(audit(sum(parts)), audit(whole))
-    rows = audit(ids.y, ids.score, sensitive_features=ids[["race", "gender"]], cluster=ids.id)
+    rows = audit(
+        ids.y, ids.score, sensitive_features=ids[["race", "gender"]], cluster=ids.id
+    )
     assert_same(audit(whole), rows)
     whole.save(tmp_path / "x.atoms")
     assert_same(audit(Atoms.load(tmp_path / "x.atoms")), rows)
-    plain = Atoms.from_frame(cohort, score="score", outcome="y", groups=["race", "gender"])
-    fits = [json.loads(PMCBoost().fit_atoms(atoms).correction_.to_json()) for atoms in (whole, plain)]
-    for fit in fits:  # fewer cells are tested where three rows of one person are worth a little less
+    plain = Atoms.from_frame(
+        cohort, score="score", outcome="y", groups=["race", "gender"]
+    )
+    fits = [
+        json.loads(PMCBoost().fit_atoms(atoms).correction_.to_json())
+        for atoms in (whole, plain)
+    ]
+    for fit in (
+        fits
+    ):  # fewer cells are tested where three rows of one person are worth a little less
         assert fit["about"].pop("guard") > 3
         del fit["about"]["model_id"]  # which depends on it
     assert [fit["about"].pop("unit", "people") for fit in fits] == ["visits", "people"]
@@ -221,7 +297,10 @@ def test_ids_of_any_kind_fall_into_the_same_buckets(cohort):
 
 def test_few_people_who_come_again_and_again_are_not_tested(cohort):
     a = audit(
-        cohort.y, cohort.score, sensitive_features=cohort[["gender"]], cluster=np.arange(len(cohort)) % 4
+        cohort.y,
+        cohort.score,
+        sensitive_features=cohort[["gender"]],
+        cluster=np.arange(len(cohort)) % 4,
     )
     assert a.verdict.conclusion == "not tested"
     assert "Name a column that identifies patients, not sites" in a.verdict.text
@@ -239,14 +318,22 @@ def test_soft_labels_have_no_noise_floor_and_it_is_said(cohort):
     assert a.groups.brier_low.isna().all()
     assert a.groups.observed_expected.notna().all()
     weight = np.linspace(0.5, 1.5, len(cohort))
-    assert audit(soft, cohort.score, sample_weight=weight).verdict.conclusion == "not tested"
+    assert (
+        audit(soft, cohort.score, sample_weight=weight).verdict.conclusion
+        == "not tested"
+    )
 
 
 def test_too_few_people_are_insufficient_data():
-    a = audit([0, 1] * 10, np.linspace(0.1, 0.9, 20), sensitive_features=["a", "b"] * 10)
+    a = audit(
+        [0, 1] * 10, np.linspace(0.1, 0.9, 20), sensitive_features=["a", "b"] * 10
+    )
     assert a.verdict.conclusion == "not enough data"
     assert a.losses.value.isna().all()
-    assert a.groups.finding.tolist() == ["not enough data", *["shown but not tested"] * 2]
+    assert a.groups.finding.tolist() == [
+        "not enough data",
+        *["shown but not tested"] * 2,
+    ]
     assert "not enough data" in repr(a)
 
 
@@ -255,7 +342,12 @@ def test_odd_scores_and_outcomes_are_no_trouble():
     group = rng.choice(["a", "b", "c"], 900)
     y = rng.integers(0, 2, 900)
     y[group == "c"] = 0  # nobody
-    for score in (np.full(900, 0.5), np.where(y, 1.0, 0.0), rng.choice([0.0, 1.0], 900), rng.random(900)):
+    for score in (
+        np.full(900, 0.5),
+        np.where(y, 1.0, 0.0),
+        rng.choice([0.0, 1.0], 900),
+        rng.random(900),
+    ):
         a = audit(y, score, sensitive_features=group)
         assert a.verdict.conclusion in ("miscalibrated", "no miscalibration found")
         jsonschema.validate(json.loads(a.to_json()), SCHEMA)
@@ -270,19 +362,32 @@ def test_odd_scores_and_outcomes_are_no_trouble():
 
 def test_bins_of_every_kind(cohort):
     for binning in ("uniform", "geometric", "quantile", [0, 0.05, 0.3, 1]):
-        a = audit(cohort.y, cohort.score, sensitive_features=cohort[["gender"]], binning=binning)
+        a = audit(
+            cohort.y,
+            cohort.score,
+            sensitive_features=cohort[["gender"]],
+            binning=binning,
+        )
         loss = pmc_loss(
-            cohort.y, cohort.score, sensitive_features=cohort[["gender"]], binning=binning, min_people=30
+            cohort.y,
+            cohort.score,
+            sensitive_features=cohort[["gender"]],
+            binning=binning,
+            min_people=30,
         )
         assert a.losses.loc["pmc", "value"] == pytest.approx(loss)
-    single = audit(cohort.y, cohort.score, sensitive_features=cohort[["gender"]], n_bins=1)
+    single = audit(
+        cohort.y, cohort.score, sensitive_features=cohort[["gender"]], n_bins=1
+    )
     assert len(single.categories) == 2
 
 
 def test_groups_in_words(cohort):
     people = cohort.assign(age=np.arange(len(cohort)) % 90)
     words = Groups(
-        columns=["gender"], cuts={"age": [40, 65]}, where={"old women": "age >= 75 and gender = F"}
+        columns=["gender"],
+        cuts={"age": [40, 65]},
+        where={"old women": "age >= 75 and gender = F"},
     )
     a = audit(people.y, people.score, sensitive_features=people, groups=words)
     assert {"age=65 or over", "old women", "gender=F"} <= set(a.groups.group)
@@ -291,20 +396,34 @@ def test_groups_in_words(cohort):
 def test_an_audit_of_a_correction(cohort):
     frame = cohort[["race", "gender"]]
     half = len(cohort) // 2
-    cal = PMCBoost.paper(alpha=0.1).fit(cohort.score[:half], cohort.y[:half], sensitive_features=frame[:half])
+    cal = PMCBoost.paper(alpha=0.1).fit(
+        cohort.score[:half], cohort.y[:half], sensitive_features=frame[:half]
+    )
     held_out = audit(
-        cohort.y[half:], cohort.score[half:], sensitive_features=frame[half:], correction=cal.correction_
+        cohort.y[half:],
+        cohort.score[half:],
+        sensitive_features=frame[half:],
+        correction=cal.correction_,
     )
     by_hand = cal.predict(cohort.score[half:], sensitive_features=frame[half:])
-    assert_same(held_out, audit(cohort.y[half:], by_hand, sensitive_features=frame[half:]))
+    assert_same(
+        held_out, audit(cohort.y[half:], by_hand, sensitive_features=frame[half:])
+    )
     assert not held_out.settings["fitted_on_these"]
-    own = audit(cohort.y[:half], cohort.score[:half], sensitive_features=frame[:half], correction=cal)
+    own = audit(
+        cohort.y[:half],
+        cohort.score[:half],
+        sensitive_features=frame[:half],
+        correction=cal,
+    )
     assert own.settings["fitted_on_these"]
     assert "not evidence" in own.notes[0]
     with pytest.raises(InputError, match="correction must be a Correction"):
         audit(cohort.y, cohort.score, correction="model.json")
     with pytest.raises(InputError, match="reads the attributes"):
-        audit(cohort.y, cohort.score, sensitive_features=frame[["race"]], correction=cal)
+        audit(
+            cohort.y, cohort.score, sensitive_features=frame[["race"]], correction=cal
+        )
 
 
 def test_json_follows_its_schema(cohort, found):
@@ -317,9 +436,14 @@ def test_json_follows_its_schema(cohort, found):
         {"cluster": np.arange(len(cohort)) // 2},
     ):
         jsonschema.validate(
-            json.loads(audit(cohort.y, cohort.score, sensitive_features=frame, **kw).to_json()), SCHEMA
+            json.loads(
+                audit(cohort.y, cohort.score, sensitive_features=frame, **kw).to_json()
+            ),
+            SCHEMA,
         )
-    both = compare({"a": cohort.score, "b": cohort.score**2}, cohort.y, sensitive_features=frame)
+    both = compare(
+        {"a": cohort.score, "b": cohort.score**2}, cohort.y, sensitive_features=frame
+    )
     jsonschema.validate(json.loads(both.to_json()), SCHEMA)
 
 
@@ -336,7 +460,13 @@ def test_results_show_themselves(found):
 
 
 def test_names_of_groups_are_text_never_markup():
-    nasty = ["<script>alert(1)</script>", "[red]x[/red]", "\x1b[31m", "a & b=c", "\N{GRINNING FACE}" * 3]
+    nasty = [
+        "<script>alert(1)</script>",
+        "[red]x[/red]",
+        "\x1b[31m",
+        "a & b=c",
+        "\N{GRINNING FACE}" * 3,
+    ]
     group = np.array(nasty * 60)
     y = np.arange(300) % 2
     a = audit(y, np.full(300, 0.5), sensitive_features=pd.DataFrame({"x": group}))
@@ -350,10 +480,18 @@ def test_names_of_groups_are_text_never_markup():
 
 def test_a_canary_in_an_unrelated_column_an_id_or_an_index_never_shows(cohort):
     canary = "CANARY-7f3a"
-    people = cohort.assign(note=canary, id=[f"{canary}-{i // 2}" for i in range(len(cohort))])
+    people = cohort.assign(
+        note=canary, id=[f"{canary}-{i // 2}" for i in range(len(cohort))]
+    )
     people.index = pd.Index([f"{canary}{i}" for i in range(len(people))], name=canary)
     words = Groups(columns=["race", "gender"])
-    a = audit(people.y, people.score, sensitive_features=people, groups=words, cluster=people.id)
+    a = audit(
+        people.y,
+        people.score,
+        sensitive_features=people,
+        groups=words,
+        cluster=people.id,
+    )
     c = compare(
         {"x": people.score, "y": people.score**2},
         people.y,
@@ -385,10 +523,22 @@ def test_a_canary_in_an_unrelated_column_an_id_or_an_index_never_shows(cohort):
         ({"n_bins": 0}, "n_bins"),
         ({"random_state": -1}, "random_state"),
         ({"intersections": "some"}, "intersections"),
-        ({"sensitive_features": {"cluster bucket": ["a", "b", "c"]}}, "propcal uses that name"),
-        ({"sensitive_features": {"everybody": [True, True, False]}}, "propcal uses that name"),
-        ({"sensitive_features": {"key: ward": ["a", "b", "c"]}}, "names that begin with 'key: ' itself"),
-        ({"sensitive_features": {"correction: x": ["a", "b", "c"]}}, "'correction: x'.*Rename the column"),
+        (
+            {"sensitive_features": {"cluster bucket": ["a", "b", "c"]}},
+            "propcal uses that name",
+        ),
+        (
+            {"sensitive_features": {"everybody": [True, True, False]}},
+            "propcal uses that name",
+        ),
+        (
+            {"sensitive_features": {"key: ward": ["a", "b", "c"]}},
+            "names that begin with 'key: ' itself",
+        ),
+        (
+            {"sensitive_features": {"correction: x": ["a", "b", "c"]}},
+            "'correction: x'.*Rename the column",
+        ),
     ],
 )
 def test_wrong_input_is_told(change, message):
@@ -415,13 +565,18 @@ def test_progress_is_told(cohort):
 
 
 def test_the_fitting_people_are_known_whatever_the_groups(cohort):
-    cal = PMCBoost.paper().fit(cohort.score, cohort.y, sensitive_features=cohort[["race", "gender"]])
+    cal = PMCBoost.paper().fit(
+        cohort.score, cohort.y, sensitive_features=cohort[["race", "gender"]]
+    )
     turned = cohort[["gender", "race"]].sample(frac=1, random_state=0)
     again = cohort.loc[turned.index]
     a = audit(again.y, again.score, sensitive_features=turned, correction=cal)
     assert a.settings["fitted_on_these"]
     part = audit(
-        cohort.y[:-1], cohort.score[:-1], sensitive_features=cohort[["race", "gender"]][:-1], correction=cal
+        cohort.y[:-1],
+        cohort.score[:-1],
+        sensitive_features=cohort[["race", "gender"]][:-1],
+        correction=cal,
     )
     assert not part.settings["fitted_on_these"]
     assert "cannot check whether it was fitted to some of them" in part.notes[0]
@@ -451,8 +606,16 @@ def test_one_person_with_most_of_the_weight_gives_no_verdict(cohort, weight, sha
     assert a.verdict.conclusion == "not enough data"
     assert "weights worth fewer than 30" in a.verdict.text
     assert np.isnan(a.groups.observed_expected_low[0])
-    assert f"The largest weight is {share} of all weight, so results rest on few people" in " ".join(a.notes)
-    by_gender = audit(cohort.y, cohort.score, sensitive_features=cohort[["gender"]], sample_weight=weights)
+    assert (
+        f"The largest weight is {share} of all weight, so results rest on few people"
+        in " ".join(a.notes)
+    )
+    by_gender = audit(
+        cohort.y,
+        cohort.score,
+        sensitive_features=cohort[["gender"]],
+        sample_weight=weights,
+    )
     heavy = f"gender={cohort.gender[7]}"
     levels = {claim.who for claim in by_gender.verdict.claims if claim.kind != "cell"}
     assert levels.isdisjoint({"everybody", heavy})
@@ -478,15 +641,27 @@ def test_nobody_and_everybody_had_the_outcome(cohort, value, direction):
 @pytest.mark.parametrize("within", [None, 0.2])
 @pytest.mark.parametrize("turned", [False, True])
 def test_a_verdict_has_at_most_four_sentences(within, turned):
-    """A score with a wrong level, a bent curve, and groups that are wrong in both directions."""
+    """A score with a wrong level, a bent curve, and groups that are wrong in both
+    directions.
+    """
     rng = np.random.default_rng(0)
     n = 20_000
     score, race = rng.beta(1.5, 4, n), rng.choice(list("ABCDE"), n)
     site, x = rng.choice(list("xyz"), n), np.log(score / (1 - score))
-    lift = 0.3 + 0.25 * np.sin(2 * x) + np.select([race == "A", race == "B"], [0.6, -0.8], 0)
+    lift = (
+        0.3
+        + 0.25 * np.sin(2 * x)
+        + np.select([race == "A", race == "B"], [0.6, -0.8], 0)
+    )
     y = (rng.random(n) < 1 / (1 + np.exp(-x - lift))).astype(int)
     groups = {"race": race, "site": site}
-    a = audit(1 - y if turned else y, score, sensitive_features=groups, within=within, n_draws=100)
+    a = audit(
+        1 - y if turned else y,
+        score,
+        sensitive_features=groups,
+        within=within,
+        n_draws=100,
+    )
     assert len(a.verdict.claims) >= 3
     assert 2 <= len(a.verdict.sentences) <= 4
 
@@ -499,7 +674,8 @@ def test_whole_weights_are_said_to_be_counts_and_can_be_survey_weights(cohort):
     assert survey.settings["weights"] == "survey"
     assert survey.settings["people"] == 3000
     wide, narrow = (
-        a.groups.observed_expected_high[0] - a.groups.observed_expected_low[0] for a in (survey, counts)
+        a.groups.observed_expected_high[0] - a.groups.observed_expected_low[0]
+        for a in (survey, counts)
     )
     assert wide > 2 * narrow
     with pytest.raises(InputError, match="weight_kind"):
@@ -534,9 +710,13 @@ def test_an_alert_of_0_and_1_with_the_right_rate_is_neither_too_high_nor_too_low
     rng = np.random.default_rng(seed)
     alert = (rng.random(3000) < 0.2).astype(float)
     y = rng.random(3000) < np.where(alert == 1, 0.5, 0.125)  # 20 % of people in all
-    a = audit(y, alert, sensitive_features=pd.Series(rng.choice(["A", "B"], 3000), name="g"))
+    a = audit(
+        y, alert, sensitive_features=pd.Series(rng.choice(["A", "B"], 3000), name="g")
+    )
     assert a.verdict.conclusion == "miscalibrated"  # certainty is wrong
-    assert not [claim for claim in a.verdict.claims if claim.kind in ("overall", "group")]
+    assert not [
+        claim for claim in a.verdict.claims if claim.kind in ("overall", "group")
+    ]
     row = a.groups.iloc[0]
     assert row.observed_expected_low < 1 < row.observed_expected_high
     assert row.observed_expected_low > 0.85
@@ -547,7 +727,9 @@ def test_no_cell_is_called_wrong_where_no_error_was_found():
     """By this seed, the interval of one cell of a perfect score excludes 0."""
     rng = np.random.default_rng(70)
     n = 3000
-    frame = pd.DataFrame({"race": rng.choice(list("ABC"), n), "sex": rng.choice(["F", "M"], n)})
+    frame = pd.DataFrame(
+        {"race": rng.choice(list("ABC"), n), "sex": rng.choice(["F", "M"], n)}
+    )
     risk = 1 / (1 + np.exp(-rng.normal(-1.2, 1, n)))
     y = (rng.random(n) < risk).astype(int)
     a = audit(y, risk, sensitive_features=frame, n_draws=100)

@@ -11,8 +11,8 @@ from scipy.stats import binom, binomtest, t
 from sklearn import metrics as sk
 
 from propcal.auditing import profile
-from propcal.auditing.chance import ScoreCells
-from propcal.auditing.hypothesis_tests import (
+from propcal.auditing.statistics.chance import ScoreCells
+from propcal.auditing.statistics.hypothesis_tests import (
     CELLS,
     OVERALL,
     SHARES,
@@ -24,8 +24,11 @@ from propcal.auditing.hypothesis_tests import (
     holm,
     shares_for,
 )
-from propcal.auditing.logistic_calibration import calibration, weighted_distances
-from propcal.auditing.measures import (
+from propcal.auditing.statistics.logistic_calibration import (
+    calibration,
+    weighted_distances,
+)
+from propcal.auditing.statistics.measures import (
     auroc,
     brier,
     decision_curve,
@@ -33,12 +36,12 @@ from propcal.auditing.measures import (
     observed_expected,
     ratio_intervals,
 )
-from propcal.auditing.rate_intervals import exact_interval, wilson_interval
-from propcal.auditing.sample import Sample
+from propcal.auditing.statistics.rate_intervals import exact_interval, wilson_interval
+from propcal.auditing.statistics.sample import Sample
 from propcal.core.draws import Draws
 from propcal.core.groups import GroupSize
 from propcal.core.logistic import expit, fit_logistic, log_odds, spline_basis
-from propcal.data.rows import rows_to_atoms
+from propcal.reading.rows import rows_to_atoms
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -50,7 +53,10 @@ def people(n=3000, seed=0, ties=False):
     score = rng.beta(1.5, 4, n)
     if ties:
         score = np.round(score, 2)
-    y = (rng.random(n) < 1 / (1 + np.exp(-(0.3 + 0.8 * np.log((score + 1e-3) / (1 - score)))))).astype(int)
+    y = (
+        rng.random(n)
+        < 1 / (1 + np.exp(-(0.3 + 0.8 * np.log((score + 1e-3) / (1 - score)))))
+    ).astype(int)
     return score, y
 
 
@@ -71,7 +77,11 @@ def test_intercept_slope_and_curve_are_those_of_statsmodels(n):
     assert found.intercept.value == pytest.approx(shift.params[0], abs=1e-6)
     line = glm(sm.add_constant(x), y)
     assert found.slope.value == pytest.approx(line.params[1], abs=1e-6)
-    spread = sm.GLM(y, sm.add_constant(x), family=sm.families.Binomial()).fit(cov_type="HC0").bse[1]
+    spread = (
+        sm.GLM(y, sm.add_constant(x), family=sm.families.Binomial())
+        .fit(cov_type="HC0")
+        .bse[1]
+    )
     reach = t.ppf(0.975, min(y.sum(), n - y.sum())) * spread * np.sqrt(n / (n - 2))
     assert (found.slope.high - found.slope.low) / 2 == pytest.approx(reach, rel=1e-4)
 
@@ -91,8 +101,12 @@ def test_distances_are_those_of_a_spline_fitted_by_statsmodels(n):
     fitted = glm(spline_basis(x, knots), y).fittedvalues
     distance = np.sort(np.abs(fitted - score))
     assert found.ici.value == pytest.approx(distance.mean(), abs=1e-6)
-    assert found.e50.value == pytest.approx(distance[int(np.ceil(0.5 * n)) - 1], abs=1e-6)
-    assert found.e90.value == pytest.approx(distance[int(np.ceil(0.9 * n)) - 1], abs=1e-6)
+    assert found.e50.value == pytest.approx(
+        distance[int(np.ceil(0.5 * n)) - 1], abs=1e-6
+    )
+    assert found.e90.value == pytest.approx(
+        distance[int(np.ceil(0.9 * n)) - 1], abs=1e-6
+    )
     assert found.emax.value == pytest.approx(distance.max(), abs=1e-6)
 
 
@@ -108,17 +122,22 @@ def delong_error(score, y):
     """DeLong's standard error, pair by pair."""
     one, zero = score[y == 1], score[y == 0]
     wins = (one[:, None] > zero[None, :]) + 0.5 * (one[:, None] == zero[None, :])
-    return np.sqrt(wins.mean(axis=1).var(ddof=1) / len(one) + wins.mean(axis=0).var(ddof=1) / len(zero))
+    return np.sqrt(
+        wins.mean(axis=1).var(ddof=1) / len(one)
+        + wins.mean(axis=0).var(ddof=1) / len(zero)
+    )
 
 
 def test_narrow_cells_of_very_many_scores_change_next_to_nothing(monkeypatch):
     rng = np.random.default_rng(0)
     score = rng.beta(1.5, 4, 60_000)
-    sample = Sample.of(rows_to_atoms(score, (rng.random(60_000) < score**1.2).astype(int), None))
+    sample = Sample.of(
+        rows_to_atoms(score, (rng.random(60_000) < score**1.2).astype(int), None)
+    )
     size = GroupSize(profile.EVERYBODY, 60_000, 1.0)
     found = []
     for most in (200_000, 1000):
-        monkeypatch.setattr("propcal.auditing.sample.MOST_SCORES", most)
+        monkeypatch.setattr("propcal.auditing.statistics.sample.MOST_SCORES", most)
         made = profile.profile_of(size, sample, "", 30, (), Draws(0))
         found.append(np.array([made.measures[name] for name in profile.MEASURES]))
     assert np.abs(found[0] - found[1]).max() < 5e-5
@@ -140,18 +159,28 @@ def test_the_interval_of_auroc_is_delongs():
     score, y = people(700, ties=True)
     found = auroc(sample_of(score, y))
     error = delong_error(score, y) / (found.value * (1 - found.value))
-    reach = (np.log(found.high / (1 - found.high)) - np.log(found.low / (1 - found.low))) / 2
+    reach = (
+        np.log(found.high / (1 - found.high)) - np.log(found.low / (1 - found.low))
+    ) / 2
     assert reach == pytest.approx(1.959964 * error, rel=1e-6)
 
 
 def test_observed_expected_by_hand():
-    found = observed_expected(sample_of([0.5] * 4 + [0.25] * 4, [1, 1, 1, 1, 1, 1, 0, 0]))
+    found = observed_expected(
+        sample_of([0.5] * 4 + [0.25] * 4, [1, 1, 1, 1, 1, 1, 0, 0])
+    )
     assert found.value == 2.0  # six where three were expected
     assert found.low < 2 < found.high
-    nobody, everyone = (observed_expected(sample_of([0.1] * 40, [y] * 40)) for y in (0, 1))
+    nobody, everyone = (
+        observed_expected(sample_of([0.1] * 40, [y] * 40)) for y in (0, 1)
+    )
     assert (nobody.value, nobody.low) == (0, 0)
-    assert nobody.high == pytest.approx(2.9957 / 4, abs=1e-4)  # under 3.0 events, none has a chance of 5 %
-    assert (everyone.low, everyone.high) == pytest.approx(((40 - 2.9957) / 4, 10), abs=1e-4)
+    assert nobody.high == pytest.approx(
+        2.9957 / 4, abs=1e-4
+    )  # under 3.0 events, none has a chance of 5 %
+    assert (everyone.low, everyone.high) == pytest.approx(
+        ((40 - 2.9957) / 4, 10), abs=1e-4
+    )
 
 
 def mid_p(rate, beyond, k, n, confidence):
@@ -159,11 +188,25 @@ def mid_p(rate, beyond, k, n, confidence):
 
 
 @pytest.mark.parametrize("confidence", [0.8, 0.95, 0.999])
-@pytest.mark.parametrize(("k", "n"), [(3, 1000), (20, 1000), (50, 100), (90, 100), (700, 10_000)])
-def test_the_interval_of_a_ratio_is_that_of_a_binomial_rate_if_scores_are_equal(k, n, confidence):
+@pytest.mark.parametrize(
+    ("k", "n"), [(3, 1000), (20, 1000), (50, 100), (90, 100), (700, 10_000)]
+)
+def test_the_interval_of_a_ratio_is_that_of_a_binomial_rate_if_scores_are_equal(
+    k, n, confidence
+):
     beyond = (lambda rate: binom.sf(k, n, rate), lambda rate: binom.cdf(k - 1, n, rate))
-    exact = np.array([brentq(mid_p, 1e-9, 1 - 1e-9, args=(one, k, n, confidence)) for one in beyond]) / 0.1
-    found = ratio_intervals(sample_of(np.full(n, 0.1), [1] * k + [0] * (n - k)), confidence)[0]
+    exact = (
+        np.array(
+            [
+                brentq(mid_p, 1e-9, 1 - 1e-9, args=(one, k, n, confidence))
+                for one in beyond
+            ]
+        )
+        / 0.1
+    )
+    found = ratio_intervals(
+        sample_of(np.full(n, 0.1), [1] * k + [0] * (n - k)), confidence
+    )[0]
     assert found == pytest.approx(exact, abs=0.03 * np.ptp(exact))
 
 
@@ -187,7 +230,9 @@ def test_intervals_of_ratios_with_clusters_and_weights():
     score, y = people(2000)
     once = ratio_intervals(sample_of(score, y), 0.95)[0]
     four = Sample.of(
-        rows_to_atoms(np.repeat(score, 4), np.repeat(y, 4), cluster=np.repeat(np.arange(2000), 4))
+        rows_to_atoms(
+            np.repeat(score, 4), np.repeat(y, 4), cluster=np.repeat(np.arange(2000), 4)
+        )
     )
     assert ratio_intervals(four, 0.95)[0] == pytest.approx(
         once, rel=0.02
@@ -202,7 +247,9 @@ def test_intervals_of_ratios_with_clusters_and_weights():
 def test_weight_two_is_the_row_twice_in_every_measure():
     score, y = people(300)
     weight = np.random.default_rng(1).integers(1, 4, 300).astype(float)
-    twice = sample_of(np.repeat(score, weight.astype(int)), np.repeat(y, weight.astype(int)))
+    twice = sample_of(
+        np.repeat(score, weight.astype(int)), np.repeat(y, weight.astype(int))
+    )
     once = sample_of(score, y, weight)
     for measure in (observed_expected, brier, log_loss, auroc):
         assert measure(once) == pytest.approx(measure(twice), rel=1e-12)
@@ -252,13 +299,19 @@ def test_the_distribution_counts_everybody_once():
 def test_intervals_of_a_rate_are_scipys(k, n):
     rate, size = np.array([k / n]), np.array([float(n)])
     exact = binomtest(k, n).proportion_ci(0.98, method="exact")
-    assert exact_interval(rate, size, 0.02) == pytest.approx((exact.low, exact.high), abs=1e-9)
+    assert exact_interval(rate, size, 0.02) == pytest.approx(
+        (exact.low, exact.high), abs=1e-9
+    )
     wilson = binomtest(k, n).proportion_ci(0.95, method="wilson")
-    assert wilson_interval(rate, size, 1.959963985) == pytest.approx((wilson.low, wilson.high), abs=1e-9)
+    assert wilson_interval(rate, size, 1.959963985) == pytest.approx(
+        (wilson.low, wilson.high), abs=1e-9
+    )
 
 
 def exact_two_sided(chance, observed):
-    """Twice the smaller tail of a sum of unequal coin tosses, half of the point itself counted."""
+    """Twice the smaller tail of a sum of unequal coin tosses, half of the point itself
+    counted.
+    """
     mass = np.array([1.0])
     for p in chance:
         mass = np.convolve(mass, [1 - p, p])
@@ -267,13 +320,22 @@ def exact_two_sided(chance, observed):
 
 
 @settings(deadline=None, max_examples=60)
-@given(st.integers(20, 80), st.integers(0, 10_000), st.floats(0.02, 0.9), st.floats(0.1, 0.9))
+@given(
+    st.integers(20, 80),
+    st.integers(0, 10_000),
+    st.floats(0.02, 0.9),
+    st.floats(0.1, 0.9),
+)
 def test_p_values_of_small_groups_are_exact(n, seed, mean, where):
     rng = np.random.default_rng(seed)
     chance = np.clip(rng.beta(5 * mean, 5 * (1 - mean), n), 0.005, 0.995)
-    observed = round(chance.sum() + (where - 0.5) * 6 * np.sqrt(np.sum(chance * (1 - chance))))
+    observed = round(
+        chance.sum() + (where - 0.5) * 6 * np.sqrt(np.sum(chance * (1 - chance)))
+    )
     observed = min(max(observed, 1), n - 1)
-    cells = ScoreCells(np.zeros(n, int), np.zeros(n, int), np.ones(n), np.ones(n), chance)
+    cells = ScoreCells(
+        np.zeros(n, int), np.zeros(n, int), np.ones(n), np.ones(n), chance
+    )
     _, p = group_p_value(cells, np.ones(n, bool), observed)
     exact = exact_two_sided(chance, observed)
     assert p == pytest.approx(exact, rel=1e-6, abs=1e-9)
@@ -281,7 +343,9 @@ def test_p_values_of_small_groups_are_exact(n, seed, mean, where):
 
 def test_p_values_far_out_are_small_on_both_sides():
     chance = np.full(4000, 0.3)
-    cells = ScoreCells(np.zeros(4000, int), np.zeros(4000, int), np.ones(4000), np.ones(4000), chance)
+    cells = ScoreCells(
+        np.zeros(4000, int), np.zeros(4000, int), np.ones(4000), np.ones(4000), chance
+    )
     for observed in (700, 1700):
         assert 1e-120 < group_p_value(cells, np.ones(4000, bool), observed)[1] < 1e-40
 
@@ -290,31 +354,53 @@ def test_p_values_far_out_are_small_on_both_sides():
 def test_p_values_of_large_groups_are_close_to_the_exact_ones(excess):
     chance = np.random.default_rng(3).beta(2, 5, 4000)
     observed = int(chance.sum()) + excess
-    cells = ScoreCells(np.zeros(4000, int), np.zeros(4000, int), np.ones(4000), np.ones(4000), chance)
+    cells = ScoreCells(
+        np.zeros(4000, int), np.zeros(4000, int), np.ones(4000), np.ones(4000), chance
+    )
     _, p = group_p_value(cells, np.ones(4000, bool), observed)
     assert p == pytest.approx(exact_two_sided(chance, observed), rel=0.02)
 
 
 def test_p_values_where_nobody_or_everybody_had_the_outcome():
-    cells = ScoreCells(np.zeros(2, int), np.zeros(2, int), np.full(2, 20.0), np.ones(2), np.array([0.1, 0.2]))
-    assert group_p_value(cells, np.ones(2, bool), 0.0)[1] == pytest.approx(0.9**20 * 0.8**20)
+    cells = ScoreCells(
+        np.zeros(2, int),
+        np.zeros(2, int),
+        np.full(2, 20.0),
+        np.ones(2),
+        np.array([0.1, 0.2]),
+    )
+    assert group_p_value(cells, np.ones(2, bool), 0.0)[1] == pytest.approx(
+        0.9**20 * 0.8**20
+    )
     assert group_p_value(cells, np.ones(2, bool), 40.0)[1] < 1e-12
-    certain = ScoreCells(np.zeros(1, int), np.zeros(1, int), np.full(1, 20.0), np.ones(1), np.zeros(1))
+    certain = ScoreCells(
+        np.zeros(1, int), np.zeros(1, int), np.full(1, 20.0), np.ones(1), np.zeros(1)
+    )
     assert group_p_value(certain, np.ones(1, bool), 0.0)[1] == 1.0
     assert group_p_value(certain, np.ones(1, bool), 1.0)[1] == 0.0
 
 
 def test_families_of_tests_share_the_error():
     assert holm(np.array([0.02])).tolist() == [0.02]
-    families = {OVERALL: [("a", (3.0, 0.004)), ("b", (1.0, 0.3))], CELLS: [("c", (3.2, 0.03))]}
+    families = {
+        OVERALL: [("a", (3.0, 0.004)), ("b", (1.0, 0.3))],
+        CELLS: [("c", (3.2, 0.03))],
+    }
     first, second, largest = adjust(families)
     whole = SHARES[OVERALL] + SHARES[CELLS]
-    assert first.adjusted_p == pytest.approx(2 * 0.004 * whole / SHARES[OVERALL] / TOGETHER)
+    assert first.adjusted_p == pytest.approx(
+        2 * 0.004 * whole / SHARES[OVERALL] / TOGETHER
+    )
     assert second.adjusted_p == pytest.approx(0.3 * whole / SHARES[OVERALL] / TOGETHER)
-    assert largest.adjusted_p == pytest.approx(0.03 / TOGETHER)  # the level of the first passes on
+    assert largest.adjusted_p == pytest.approx(
+        0.03 / TOGETHER
+    )  # the level of the first passes on
     assert (first.rejected, second.rejected, largest.rejected) == (True, False, True)
     assert [
-        test.rejected for test in adjust({OVERALL: [("a", (1.0, 0.045))], CELLS: [("c", (2.0, 0.03))]})
+        test.rejected
+        for test in adjust(
+            {OVERALL: [("a", (1.0, 0.045))], CELLS: [("c", (2.0, 0.03))]}
+        )
     ] == [
         False,
         False,
@@ -324,7 +410,9 @@ def test_families_of_tests_share_the_error():
 
 
 def test_few_people_keep_most_of_the_level_for_errors_of_everybody():
-    few, between, many = (shares_for(sample_of([0.2] * n, [0] * n)) for n in (1_000, 2_500, 6_000))
+    few, between, many = (
+        shares_for(sample_of([0.2] * n, [0] * n)) for n in (1_000, 2_500, 6_000)
+    )
     assert few == SHARES_OF_FEW
     assert many == SHARES
     assert SHARES[OVERALL] < between[OVERALL] < SHARES_OF_FEW[OVERALL]
@@ -343,7 +431,10 @@ def test_data_that_separate_have_no_slope():
     assert np.isnan(found.slope.value)
     assert np.isnan(found.ici.value)
     assert np.isfinite(found.intercept.value)
-    assert fit_logistic(np.ones((2, 2)), np.zeros(2), np.ones(2), np.array([0.5, 0.5])) is None
+    assert (
+        fit_logistic(np.ones((2, 2)), np.zeros(2), np.ones(2), np.array([0.5, 0.5]))
+        is None
+    )
 
 
 def test_one_score_for_everybody_has_a_curve_of_one_point():
@@ -369,7 +460,8 @@ def test_scores_of_exactly_0_and_1_are_points_and_no_hook():
     certain = np.concatenate([np.zeros(400), np.ones(300)])
     outcome = np.concatenate([np.arange(400) < 20, np.arange(300) < 240]).astype(int)
     found = calibration(
-        sample_of(np.concatenate([score, certain]), np.concatenate([y, outcome])), np.random.default_rng(0)
+        sample_of(np.concatenate([score, certain]), np.concatenate([y, outcome])),
+        np.random.default_rng(0),
     ).curve
     assert found[0, :2].tolist() == [0.0, 0.05]
     assert found[-1, :2].tolist() == [1.0, 0.8]

@@ -19,8 +19,12 @@ def test_side_by_side_with_paired_intervals(cohort):
     frame = cohort[["race", "gender"]]
     half = len(cohort) // 2
     past, new = cohort[:half], cohort[half:]
-    cal = PMCBoost.paper(alpha=0.2).fit(past.score, past.y, sensitive_features=frame[:half])
-    also = MCBoost.paper(alpha=0.2).fit(past.score, past.y, sensitive_features=frame[:half])
+    cal = PMCBoost.paper(alpha=0.2).fit(
+        past.score, past.y, sensitive_features=frame[:half]
+    )
+    also = MCBoost.paper(alpha=0.2).fit(
+        past.score, past.y, sensitive_features=frame[:half]
+    )
     scores = {"base": new.score, "PMCBoost": cal, "MCBoost": also.correction_}
     c = compare(scores, new.y, sensitive_features=frame[half:])
     assert list(c.audits) == ["base", "PMCBoost", "MCBoost"]
@@ -35,13 +39,15 @@ def test_side_by_side_with_paired_intervals(cohort):
         1.959964 * loss.std(ddof=0) / np.sqrt(len(new)), rel=1e-6
     )
     women = (new.gender == "F").to_numpy()
-    assert table.loc[("PMCBoost", "brier", "gender=F")].difference == pytest.approx(loss[women].mean())
+    assert table.loc[("PMCBoost", "brier", "gender=F")].difference == pytest.approx(
+        loss[women].mean()
+    )
     assert table.loc[("PMCBoost", "pmc", "all categories")].value == pytest.approx(
         c.audits["PMCBoost"].losses.loc["pmc", "value"]
     )
-    assert table.loc[("PMCBoost", "observed_expected", "gender=F")].value == pytest.approx(
-        new.y[women].sum() / corrected[women].sum()
-    )
+    assert table.loc[
+        ("PMCBoost", "observed_expected", "gender=F")
+    ].value == pytest.approx(new.y[women].sum() / corrected[women].sum())
     assert (table.low <= table.difference + 1e-12).all()
     assert (table.difference <= table.high + 1e-12).all()
     assert c.notes[0].startswith("PMCBoost was not fitted to exactly these people")
@@ -50,7 +56,11 @@ def test_side_by_side_with_paired_intervals(cohort):
 
 
 def test_a_score_compared_with_itself_does_not_differ(cohort):
-    c = compare({"a": cohort.score, "b": cohort.score}, cohort.y, sensitive_features=cohort[["gender"]])
+    c = compare(
+        {"a": cohort.score, "b": cohort.score},
+        cohort.y,
+        sensitive_features=cohort[["gender"]],
+    )
     each = c.differences[c.differences.group != "all categories"]
     assert (each.difference == 0).all()
     assert np.allclose(each.low, 0, atol=1e-12)
@@ -62,17 +72,27 @@ def test_a_score_compared_with_itself_does_not_differ(cohort):
 def test_a_comparison_says_when_it_looks_at_the_fitting_data(cohort):
     frame = cohort[["race", "gender"]]
     cal = PMCBoost.paper().fit(cohort.score, cohort.y, sensitive_features=frame)
-    rows = compare({"base": cohort.score, "PMCBoost": cal}, cohort.y, sensitive_features=frame)
-    assert rows.sentences("PMCBoost")[0].startswith("“PMCBoost” was fitted to these very people")
+    rows = compare(
+        {"base": cohort.score, "PMCBoost": cal}, cohort.y, sensitive_features=frame
+    )
+    assert rows.sentences("PMCBoost")[0].startswith(
+        "“PMCBoost” was fitted to these very people"
+    )
     assert len(rows.sentences("PMCBoost")) <= 4
     for shown in (repr(rows), rows._repr_html_(), rows.to_markdown(), rows.to_html()):
-        assert "ot evidence, because fitted to these very people" in " ".join(shown.split())
+        assert "ot evidence, because fitted to these very people" in " ".join(
+            shown.split()
+        )
     assert "✓" not in rows.to_html()
     assert '"verdict few"' in rows.to_html()
-    atoms = Atoms.from_frame(cohort, score="score", outcome="y", groups=["race", "gender"])
+    atoms = Atoms.from_frame(
+        cohort, score="score", outcome="y", groups=["race", "gender"]
+    )
     of_atoms = compare({"base": None, "PMCBoost": cal.correction_}, atoms)
     assert of_atoms.notes == rows.notes
-    pd.testing.assert_frame_equal(of_atoms.differences, rows.differences, rtol=1e-6, atol=1e-9)
+    pd.testing.assert_frame_equal(
+        of_atoms.differences, rows.differences, rtol=1e-6, atol=1e-9
+    )
 
 
 def test_wrong_comparisons_are_told(cohort):
@@ -99,7 +119,13 @@ def harmed():
     y = (rng.random(n) < risk).astype(int)
     other = np.where(sex == "F", risk * 0.6, risk)
     scores = {"before": risk, "after": other}
-    return compare(scores, y, sensitive_features={"sex": sex}, unit="stays", labels={"sex": {"F": "women"}})
+    return compare(
+        scores,
+        y,
+        sensitive_features={"sex": sex},
+        unit="stays",
+        labels={"sex": {"F": "women"}},
+    )
 
 
 def test_groups_that_a_score_is_further_off_for_are_named_everywhere(harmed):
@@ -119,7 +145,9 @@ def test_groups_that_a_score_is_further_off_for_are_named_everywhere(harmed):
     for shown in (repr(harmed), harmed._repr_html_()):
         assert told[0] in " ".join(unescape(shown).split())
     assert "“after” is further off than “before” overall" in harmed.to_markdown()
-    assert "Do not use this correction: no group is shown to be closer" in unescape(harmed.to_html())
+    assert "Do not use this correction: no group is shown to be closer" in unescape(
+        harmed.to_html()
+    )
     content = json.loads(harmed.to_json())
     assert content["sentences"] == {"after": told}
     assert [one["who"] for one in content["claims"]] == ["everybody", "sex=F"]
@@ -131,12 +159,22 @@ def test_ratios_and_their_changes_have_two_decimals_and_agree_as_printed():
     race, risk = rng.choice(list("ABCD"), n), rng.beta(2, 5, n)
     y = (rng.random(n) < risk).astype(int)
     scores = {"before": risk, "after": risk * 1.006}
-    shown = compare(scores, y, sensitive_features={"race": race}, n_draws=100).to_markdown(suppress=0)
-    lines = [line.strip("| ").split(" | ") for line in shown.splitlines() if " to " in line]
-    ratios = [line[:4] for line in lines if line[0] in ("O/E ratio", *"ABCD") and len(line) in (4, 5)]
+    shown = compare(
+        scores, y, sensitive_features={"race": race}, n_draws=100
+    ).to_markdown(suppress=0)
+    lines = [
+        line.strip("| ").split(" | ") for line in shown.splitlines() if " to " in line
+    ]
+    ratios = [
+        line[:4]
+        for line in lines
+        if line[0] in ("O/E ratio", *"ABCD") and len(line) in (4, 5)
+    ]
     assert len(ratios) == 5
     for _, *values in ratios:
-        assert re.fullmatch(r"[\d.]{4} [\d.]{4} [+−]?0\.\d\d to [+−]?0\.\d\d", " ".join(values)), values
+        assert re.fullmatch(
+            r"[\d.]{4} [\d.]{4} [+−]?0\.\d\d to [+−]?0\.\d\d", " ".join(values)
+        ), values
         before, after = map(float, values[:2])
         low, high = (float(end.replace("−", "-")) for end in values[2].split(" to "))
         assert low - 1e-9 <= after - before <= high + 1e-9
@@ -147,9 +185,18 @@ def test_a_threshold_does_not_take_the_place_of_the_verdict():
     n = 6000
     sex, risk = rng.choice(["F", "M"], n), rng.beta(2, 5, n)
     y = (rng.random(n) < np.where(sex == "F", risk * 1.4, risk).clip(0, 1)).astype(int)
-    scores = {"before": risk, "after": np.where(sex == "F", risk * 1.15, risk * 0.995).clip(0, 1)}
+    scores = {
+        "before": risk,
+        "after": np.where(sex == "F", risk * 1.15, risk * 0.995).clip(0, 1),
+    }
     for thresholds in ([], [0.5]):
-        found = compare(scores, y, sensitive_features={"sex": sex}, thresholds=thresholds, n_draws=100)
+        found = compare(
+            scores,
+            y,
+            sensitive_features={"sex": sex},
+            thresholds=thresholds,
+            n_draws=100,
+        )
         shown = " ".join(repr(found).partition("\n\n")[2].split())
         assert "It predicts too low for F" in shown, shown
         assert ("newly flagged" in found.to_markdown()) == bool(thresholds)
@@ -161,8 +208,13 @@ def test_a_new_error_of_the_score_as_a_whole_comes_first():
     y = (rng.random(6000) < risk).astype(int)
     scores = {"before": risk, "after": risk * 0.7}
     both = compare(scores, y, sensitive_features={"sex": sex}, n_draws=100)
-    assert both.sentences("after")[0] == "“after” predicts too low overall; “before” is not shown to."
-    back = compare(dict(reversed(scores.items())), y, sensitive_features={"sex": sex}, n_draws=100)
+    assert (
+        both.sentences("after")[0]
+        == "“after” predicts too low overall; “before” is not shown to."
+    )
+    back = compare(
+        dict(reversed(scores.items())), y, sensitive_features={"sex": sex}, n_draws=100
+    )
     assert "overall; " not in back.sentences("before")[0]
 
 
@@ -175,10 +227,16 @@ def test_changes_of_the_brier_score_are_told_with_certainty(harmed):
     }
     assert found.brier_p_value["sex=F"] < 0.001
     assert found.brier_p_value["sex=M"] == 1  # the scores of men are the same
-    assert "The Brier score is higher overall and for women." in harmed.sentences("after")
+    assert "The Brier score is higher overall and for women." in harmed.sentences(
+        "after"
+    )
     assert "brier_p_value" in protected_comparison(harmed, 11).changes
     rows = harmed.differences.query("measure == 'brier'").set_index("group")
-    assert (rows.low > 0).to_dict() == {"everybody": True, "sex=F": True, "sex=M": False}
+    assert (rows.low > 0).to_dict() == {
+        "everybody": True,
+        "sex=F": True,
+        "sex=M": False,
+    }
 
 
 def test_a_group_is_not_called_worse_because_of_protected_counts(harmed):
@@ -188,7 +246,9 @@ def test_a_group_is_not_called_worse_because_of_protected_counts(harmed):
             (one.who, one.direction) for one in harmed.claims
         ]
     same = compare(
-        {"a": np.full(500, 0.2), "b": np.full(500, 0.21)}, np.arange(500) % 5 == 0, sensitive_features=None
+        {"a": np.full(500, 0.2), "b": np.full(500, 0.21)},
+        np.arange(500) % 5 == 0,
+        sensitive_features=None,
     )
     assert same.claims == ()
     assert same.sentences("b")[0].startswith("“b” is not shown to be closer")
@@ -200,21 +260,29 @@ def test_a_score_that_is_put_right_is_nearer_for_those_concerned():
     y = (rng.random(8000) < risk).astype(int)
     wrong = np.where(group == "A", 0.6 * risk, risk)
     found = compare({"old": wrong, "new": risk}, y, sensitive_features={"g": group})
-    assert {(one.who, one.direction) for one in found.claims} == {("everybody", "nearer"), ("g=A", "nearer")}
+    assert {(one.who, one.direction) for one in found.claims} == {
+        ("everybody", "nearer"),
+        ("g=A", "nearer"),
+    }
     unchanged = found.changes.set_index("group")["change"]
     assert unchanged["g=B"] == "hardly changed"
 
 
 @pytest.mark.slow
 def test_few_changes_are_claimed_where_both_scores_are_as_far_off():
-    """The observed rate is at the midpoint of two scores: neither is nearer, but for chance."""
+    """The observed rate is at the midpoint of two scores: neither is nearer, but for
+    chance.
+    """
     rng = np.random.default_rng(7)
     n, claimed = 3000, 0
     group, risk = rng.choice(list("ABCD"), n), rng.beta(2, 5, n)
     for _ in range(200):
         y = (rng.random(n) < risk).astype(int)
         found = compare(
-            {"low": risk * 0.9, "high": risk * 1.1}, y, sensitive_features={"g": group}, n_draws=100
+            {"low": risk * 0.9, "high": risk * 1.1},
+            y,
+            sensitive_features={"g": group},
+            n_draws=100,
         )
         claimed += bool(found.claims)
     assert claimed <= 16  # 5 % are 10
@@ -230,7 +298,10 @@ def test_few_changes_of_the_brier_score_are_claimed_where_both_scores_are_as_goo
         y = (rng.random(n) < risk).astype(int)
         noise = rng.choice([-0.5, 0.5], n) * risk * (1 - risk)
         found = compare(
-            {"one": risk + noise, "two": risk - noise}, y, sensitive_features={"g": group}, n_draws=100
+            {"one": risk + noise, "two": risk - noise},
+            y,
+            sensitive_features={"g": group},
+            n_draws=100,
         )
         claimed += bool(found.changes.brier_change.isin(["lower", "higher"]).any())
     assert claimed <= 16  # 5 % are 10
@@ -244,9 +315,13 @@ def test_a_correction_that_changes_nobody_says_so_first_and_shows_no_zeros():
     cal = PMCBoost().fit(risk, y, sensitive_features=sex)
     assert cal.n_updates_ == 0
     wrong = (rng.random(4000) < 0.6 * risk).astype(int)
-    found = compare({"risk": risk, "fixed": cal}, wrong, sensitive_features=sex, thresholds=[0.3])
+    found = compare(
+        {"risk": risk, "fixed": cal}, wrong, sensitive_features=sex, thresholds=[0.3]
+    )
     assert found.unchanged == ("fixed",)
-    assert found.sentences("fixed") == ["“fixed” changes nobody: all scores are those of “risk”."]
+    assert found.sentences("fixed") == [
+        "“fixed” changes nobody: all scores are those of “risk”."
+    ]
     page, text = found.to_html(correction=cal), repr(found)
     assert "Fixed changes nobody: miscalibrated" in page
     assert "The correction reads no columns, and changes nobody&#39;s score." in page
@@ -261,11 +336,17 @@ def test_a_correction_that_changes_nobody_says_so_first_and_shows_no_zeros():
 def test_who_crosses_a_threshold_is_counted_by_group(harmed):
     rng = np.random.default_rng(9)
     n = 5000
-    sex, before, after = rng.choice(["F", "M"], n), rng.uniform(0, 1, n), rng.uniform(0, 1, n)
+    sex, before, after = (
+        rng.choice(["F", "M"], n),
+        rng.uniform(0, 1, n),
+        rng.uniform(0, 1, n),
+    )
     after = np.where(sex == "F", np.maximum(before, after), before)
     y = (rng.random(n) < before).astype(int)
     scores = {"before": before, "after": after}
-    found = compare(scores, y, sensitive_features={"sex": sex}, thresholds=[0.3, 0.5], n_draws=100)
+    found = compare(
+        scores, y, sensitive_features={"sex": sex}, thresholds=[0.3, 0.5], n_draws=100
+    )
     counts = found.flags.set_index(["threshold", "group"])
     for t in (0.3, 0.5):
         newly = (after >= t) & (before < t)
@@ -298,11 +379,17 @@ def test_small_numbers_of_those_who_cross_a_threshold_are_withheld():
     after[np.flatnonzero(ward == "C")[:150]] = 0.35
     y = (rng.random(n) < np.maximum(before, after)).astype(int)
     scores = {"before": before, "after": after}
-    found = compare(scores, y, sensitive_features={"ward": ward}, thresholds=[0.3], n_draws=100)
+    found = compare(
+        scores, y, sensitive_features={"ward": ward}, thresholds=[0.3], n_draws=100
+    )
     shown = protected_comparison(found, 11).flags.set_index("group")
-    assert [repr(x) for x in shown.loc["ward=A", ["newly_flagged", "no_longer_flagged"]]] == ["< 21"] * 2
+    assert [
+        repr(x) for x in shown.loc["ward=A", ["newly_flagged", "no_longer_flagged"]]
+    ] == ["< 21"] * 2
     # nor does subtraction from all people give it away: each count may be off by 2
-    total, *others = shown.loc[["everybody", "ward=B", "ward=C"], "newly_flagged"].astype(float)
+    total, *others = shown.loc[
+        ["everybody", "ward=B", "ward=C"], "newly_flagged"
+    ].astype(float)
     rest = total - sum(others) + np.arange(-6, 7)
     assert np.sum((rest >= 0) & (rest <= 10)) >= 5
 
@@ -311,11 +398,20 @@ def test_an_estimate_of_a_mean_square_is_not_printed_below_0(cohort):
     frame = cohort[["race", "gender"]]
     for seed in range(3):
         y = np.random.default_rng(seed).random(len(cohort)) < cohort.score
-        c = compare({"a": cohort.score, "b": cohort.score**1.02}, y, sensitive_features=frame, n_draws=100)
+        c = compare(
+            {"a": cohort.score, "b": cohort.score**1.02},
+            y,
+            sensitive_features=frame,
+            n_draws=100,
+        )
         table = c.differences
         squares = table[table["measure"].str.endswith("_mean_square")]
         if (squares["base"] < 0).any():
-            rows = [line.split() for line in repr(c).splitlines() if line.startswith("mean squared")]
+            rows = [
+                line.split()
+                for line in repr(c).splitlines()
+                if line.startswith("mean squared")
+            ]
             assert rows
             for row in rows:
                 assert row[-5][0] != "-"
@@ -326,14 +422,27 @@ def test_an_estimate_of_a_mean_square_is_not_printed_below_0(cohort):
 
 
 def test_a_correction_that_lowers_the_brier_score_is_not_advised_against_for_a_small_change_elsewhere():
-    """Only D is wrong and put right; chance alone has B, F off, whose prediction falls by 2 %."""
+    """Only D is wrong and put right; chance alone has B, F off, whose prediction falls
+    by 2 %.
+    """
     rng = np.random.default_rng(5)
     n = 8000
-    race, sex = rng.choice(list("ABCD"), n, p=[0.5, 0.2, 0.2, 0.1]), rng.choice(["F", "M"], n)
+    race, sex = (
+        rng.choice(list("ABCD"), n, p=[0.5, 0.2, 0.2, 0.1]),
+        rng.choice(["F", "M"], n),
+    )
     risk = expit(rng.normal(-1.5, 1, n))
-    y = (rng.random(n) < np.where(race == "D", np.clip(1.5 * risk, 0, 0.98), risk)).astype(int)
+    y = (
+        rng.random(n) < np.where(race == "D", np.clip(1.5 * risk, 0, 0.98), risk)
+    ).astype(int)
     y[(race == "B") & (sex == "F") & (rng.random(n) < 0.06)] = 1
-    after = np.where(race == "D", np.clip(1.5 * risk, 0, 0.98), risk * np.where(race == "B", 0.98, 1))
-    c = compare({"before": risk, "after": after}, y, sensitive_features={"race": race, "sex": sex})
+    after = np.where(
+        race == "D", np.clip(1.5 * risk, 0, 0.98), risk * np.where(race == "B", 0.98, 1)
+    )
+    c = compare(
+        {"before": risk, "after": after},
+        y,
+        sensitive_features={"race": race, "sex": sex},
+    )
     assert "further off" not in {one.direction for one in c.claims}
     assert "Do not use this correction" not in c.to_html()

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from propcal.auditing import rate_intervals as own
+from propcal.auditing.statistics import rate_intervals as own
 
 SHARES = [1e-9, 0.0005, 0.025, 0.5, 0.8, 0.975, 0.9999]
 CLOSE = {"rel": 1e-12, "abs": 1e-300}
@@ -19,7 +19,9 @@ def test_quantiles_are_those_of_scipy_stats(p):
     events, others = np.random.default_rng(0).uniform(0.01, 1e5, (2, 500))
     low, high = own.exact_interval(events / (events + others), events + others, p)
     assert low == pytest.approx(stats.beta.ppf(p / 2, events, others + 1), rel=1e-9)
-    assert high == pytest.approx(stats.beta.ppf(1 - p / 2, events + 1, others), rel=1e-9)
+    assert high == pytest.approx(
+        stats.beta.ppf(1 - p / 2, events + 1, others), rel=1e-9
+    )
 
 
 @pytest.mark.parametrize("z", [0.0, 0.3, 1.96, 8.0, 30.0])

@@ -1,4 +1,5 @@
-"""Tests and intervals where people occur several times: rows of the same people never tell more than others.
+"""Tests and intervals where people occur several times: rows of the same people never
+tell more than others.
 
 Figures are printed: pytest -m slow -s tests/auditing/test_repeat_visits.py
 """
@@ -8,17 +9,23 @@ import pandas as pd
 import pytest
 
 from propcal import audit
-from propcal.auditing.chance import ScoreCells
-from propcal.auditing.hypothesis_tests import CATEGORIES, events_p_value, group_p_value
-from propcal.auditing.sample import Sample
+from propcal.auditing.statistics.chance import ScoreCells
+from propcal.auditing.statistics.hypothesis_tests import (
+    CATEGORIES,
+    events_p_value,
+    group_p_value,
+)
+from propcal.auditing.statistics.sample import Sample
 from propcal.core.logistic import expit
-from propcal.data.rows import rows_to_atoms
+from propcal.reading.rows import rows_to_atoms
 
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(30)
 
 
 def visits(rng, n, per_patient, spread, wrong=1.0):
-    """Visits of patients with effects of their own; the score is right on average, or too low for group d."""
+    """Visits of patients with effects of their own; the score is right on average, or
+    too low for group d.
+    """
     n_patients = n // per_patient
     patient = rng.integers(0, n_patients, n)
     x = rng.normal(-1.5, 0.7, n_patients)[patient] + rng.normal(0, 0.5, n)
@@ -32,17 +39,26 @@ def visits(rng, n, per_patient, spread, wrong=1.0):
 
 
 def wards(rng):
-    """A perfect score, 40 wards of about 12 expected events, and nobody who comes again."""
+    """A perfect score, 40 wards of about 12 expected events, and nobody who comes
+    again.
+    """
     score = rng.beta(2.0, 98.0, 24_000)
     ward = np.repeat([f"{i:02d}" for i in range(40)], 600)
-    return (rng.random(24_000) < score).astype(int), score, pd.DataFrame({"ward": ward}), np.arange(24_000)
+    return (
+        (rng.random(24_000) < score).astype(int),
+        score,
+        pd.DataFrame({"ward": ward}),
+        np.arange(24_000),
+    )
 
 
 @pytest.mark.parametrize("per_patient", [1, 4, 40])
 @pytest.mark.parametrize("seed", range(6))
 def test_repeat_visits_never_make_a_p_value_smaller(per_patient, seed):
     rng = np.random.default_rng(seed)
-    y, score, frame, patient = visits(rng, 1500, per_patient, spread=0.7 * (seed % 2), wrong=1.5)
+    y, score, frame, patient = visits(
+        rng, 1500, per_patient, spread=0.7 * (seed % 2), wrong=1.5
+    )
     if per_patient == 1:
         patient = np.arange(1500)
     alone, together = (
@@ -51,8 +67,11 @@ def test_repeat_visits_never_make_a_p_value_smaller(per_patient, seed):
         .p_value
         for cluster in (None, patient)
     )
-    # with repeat visits fewer cells are large enough, so the largest gap is one of fewer
-    both = [name for name in alone.index if name in together.index and name != CATEGORIES]
+    # with repeat visits fewer cells are large enough, so the largest gap is one of
+    # fewer
+    both = [
+        name for name in alone.index if name in together.index and name != CATEGORIES
+    ]
     assert len(both) >= 8
     # the slope is fitted to narrow cells of scores or to the scores themselves
     assert (together[both] >= alone[both] * (1 - 1e-3)).all(), (together - alone)[both]
@@ -67,7 +86,8 @@ def test_a_design_effect_never_makes_a_p_value_smaller(effect):
         cells = ScoreCells(nowhere, nowhere, np.ones(60), np.ones(60), score)
         for observed in range(60):
             alone, heavier = (
-                group_p_value(cells, np.ones(60, bool), observed, effect=e)[1] for e in (1.0, effect)
+                group_p_value(cells, np.ones(60, bool), observed, effect=e)[1]
+                for e in (1.0, effect)
             )
             assert heavier >= alone
 
@@ -84,7 +104,9 @@ def alarms(people, repeats):
     found = 0
     for seed in range(repeats):
         y, score, frame, patient = people(np.random.default_rng(seed))
-        verdict = audit(y, score, sensitive_features=frame, n_draws=100, cluster=patient).verdict
+        verdict = audit(
+            y, score, sensitive_features=frame, n_draws=100, cluster=patient
+        ).verdict
         found += verdict.conclusion == "miscalibrated"
     print(f"\nmiscalibrated: {found} of {repeats}")
     return found / repeats
@@ -97,7 +119,9 @@ def test_wards_with_few_events_raise_no_false_alarms():
 
 # benchmarks/truth.py asks for more people and more data sets
 @pytest.mark.slow
-@pytest.mark.parametrize(("n", "per_patient", "spread"), [(1000, 4, 1.0), (5000, 15, 1.5)])
+@pytest.mark.parametrize(
+    ("n", "per_patient", "spread"), [(1000, 4, 1.0), (5000, 15, 1.5)]
+)
 def test_repeat_visits_raise_no_false_alarms(n, per_patient, spread):
     assert alarms(lambda rng: visits(rng, n, per_patient, spread), 100) <= 0.08
 
@@ -106,10 +130,14 @@ def test_repeat_visits_raise_no_false_alarms(n, per_patient, spread):
 def test_declaring_patients_who_come_once_loses_little_power():
     named = {True: 0, False: 0}
     for seed in range(40):
-        y, score, frame, _ = visits(np.random.default_rng(seed), 10_000, 1, 0.0, wrong=1.2)
+        y, score, frame, _ = visits(
+            np.random.default_rng(seed), 10_000, 1, 0.0, wrong=1.2
+        )
         for declared in named:
             cluster = np.arange(10_000) if declared else None
-            groups = audit(y, score, sensitive_features=frame, n_draws=100, cluster=cluster).groups
+            groups = audit(
+                y, score, sensitive_features=frame, n_draws=100, cluster=cluster
+            ).groups
             named[declared] += groups.set_index("group").finding["group=d"] == "too low"
     print(f"\nnamed: {named}")
     assert named[True] >= named[False] - 4

@@ -1,4 +1,6 @@
-"""Groups said in the user's words: cut points, conditions, masks, chosen intersections."""
+"""Groups said in the user's words: cut points, conditions, masks, chosen
+intersections.
+"""
 
 import json
 
@@ -11,9 +13,9 @@ from hypothesis import strategies as st
 
 from propcal import Atoms, Correction, Groups, PMCBoost, pmc_loss
 from propcal.core.conditions import columns_of, parse
-from propcal.data.derive import evaluate
-from propcal.data.frames import attribute_columns
 from propcal.errors import FileFormatError, InputError
+from propcal.reading.derived_columns import evaluate
+from propcal.reading.frames import attribute_columns
 
 PEOPLE = pd.DataFrame(
     {
@@ -29,7 +31,9 @@ PEOPLE = pd.DataFrame(
 
 
 def who(text):
-    return np.flatnonzero(evaluate(parse(text), attribute_columns(PEOPLE), "test")).tolist()
+    return np.flatnonzero(
+        evaluate(parse(text), attribute_columns(PEOPLE), "test")
+    ).tolist()
 
 
 @pytest.mark.parametrize(
@@ -100,9 +104,13 @@ def test_what_is_no_condition_is_refused_with_an_example(text):
         parse(text)
 
 
-literals = st.one_of(st.floats(-1e6, 1e6).map(str), st.integers().map(str), st.text(max_size=8))
+literals = st.one_of(
+    st.floats(-1e6, 1e6).map(str), st.integers().map(str), st.text(max_size=8)
+)
 tests = st.tuples(
-    st.sampled_from(["age", "blood pressure", "and", "In", "x y"]), st.sampled_from(["=", "!="]), literals
+    st.sampled_from(["age", "blood pressure", "and", "In", "x y"]),
+    st.sampled_from(["=", "!="]),
+    literals,
 )
 
 
@@ -119,7 +127,8 @@ def test_conditions_are_written_as_they_are_read(parts, joined):
 
 def test_a_condition_of_the_wrong_type_is_told():
     with pytest.raises(
-        InputError, match=r"condition 'old': column 'insurance' must be numeric; all 6 values are text"
+        InputError,
+        match=r"condition 'old': column 'insurance' must be numeric; all 6 values are text",
     ):
         Groups(columns=[], where={"old": "insurance > 5"}).preview(PEOPLE)
     with pytest.raises(InputError, match="'age' with 'old', which is not a number"):
@@ -127,8 +136,13 @@ def test_a_condition_of_the_wrong_type_is_told():
     with pytest.raises(InputError, match='use "is missing" for missing values'):
         Groups(columns=[], where={"old": "age = missing"})
     with pytest.raises(InputError, match="'born' holds dates"):
-        Groups(columns=[], where={"b": "born = 2020"}).preview(PEOPLE.assign(born=pd.Timestamp("2020-01-01")))
-    with pytest.raises(InputError, match="'age' is used by itself but does not contain only true and false"):
+        Groups(columns=[], where={"b": "born = 2020"}).preview(
+            PEOPLE.assign(born=pd.Timestamp("2020-01-01"))
+        )
+    with pytest.raises(
+        InputError,
+        match="'age' is used by itself but does not contain only true and false",
+    ):
         Groups(columns=[], where={"old": "age"}).preview(PEOPLE)
     with pytest.raises(InputError, match=r"no column 'agee'.*Did you mean 'age'"):
         Groups(columns=[], where={"old": "agee > 5"}).preview(PEOPLE)
@@ -142,14 +156,22 @@ def names(frame):
 
 def test_cut_points_make_ranges_in_order_with_missing_last():
     table = Groups(columns=[], cuts={"age": [18, 40, 65]}).preview(PEOPLE, gamma=0.2)
-    assert names(table) == ["age=under 18", "age=18 to under 40", "age=65 or over", "age missing"]
+    assert names(table) == [
+        "age=under 18",
+        "age=18 to under 40",
+        "age=65 or over",
+        "age missing",
+    ]
     assert table.people.tolist() == [1, 2, 2, 1]
     assert table.kept.tolist() == [False, True, True, False]
     assert table.reason[0] == "share below gamma=0.2"
 
 
 def test_people_outside_a_condition_are_no_group():
-    groups = Groups(columns=["icu"], where={"elderly Medicare": "age >= 75 and insurance = Medicare"})
+    groups = Groups(
+        columns=["icu"],
+        where={"elderly Medicare": "age >= 75 and insurance = Medicare"},
+    )
     assert names(groups.preview(PEOPLE)) == [
         "not icu",
         "icu",
@@ -161,18 +183,29 @@ def test_people_outside_a_condition_are_no_group():
 def test_preview_has_outcome_rates_of_every_group():
     people = PEOPLE.assign(y=[1, 0, 1, 1, 0, 0])
     table = Groups(columns=["icu"]).preview(people, "y")
-    assert table.set_index("group").outcome_rate.to_dict() == {"not icu": 1 / 3, "icu": 2 / 3}
+    assert table.set_index("group").outcome_rate.to_dict() == {
+        "not icu": 1 / 3,
+        "icu": 2 / 3,
+    }
     assert Groups(columns=["icu"]).preview(PEOPLE).outcome_rate.isna().all()
     assert Groups(columns=["icu"]).preview(PEOPLE, people.y).equals(table)
-    weighted = Groups(columns=["icu"]).preview(people, "y", sample_weight=[2, 1, 1, 1, 1, 1])
+    weighted = Groups(columns=["icu"]).preview(
+        people, "y", sample_weight=[2, 1, 1, 1, 1, 1]
+    )
     assert weighted.outcome_rate.tolist() == [1 / 3, 3 / 4]
     with pytest.raises(InputError, match="no column 'outcome'"):
         Groups(columns=["icu"]).preview(people, "outcome")
 
 
 def test_depth_limits_and_chosen_intersections():
-    frame = pd.DataFrame({"a": ["x", "y"] * 4, "b": ["u", "u", "v", "v"] * 2, "c": ["s"] * 8})
-    assert not [n for n in names(Groups(depth={"c": 1}).preview(frame)) if "c=s" in n and "&" in n]
+    frame = pd.DataFrame(
+        {"a": ["x", "y"] * 4, "b": ["u", "u", "v", "v"] * 2, "c": ["s"] * 8}
+    )
+    assert not [
+        n
+        for n in names(Groups(depth={"c": 1}).preview(frame))
+        if "c=s" in n and "&" in n
+    ]
     assert len(Groups(depth={"c": 2}).preview(frame)) == 2 + 2 + 1 + 4 + 2 + 2
     chosen = Groups(intersections=[["b"], ["b", "a"]]).preview(frame)
     assert names(chosen)[:3] == ["b=u", "b=v", "a=x & b=u"]
@@ -198,7 +231,10 @@ def test_depth_limits_and_chosen_intersections():
         ({"where": {"": "age > 5"}}, "every condition needs a name"),
         ({"where": {5: "age > 5"}}, "every condition needs a name"),
         ({"where": {"a": "age < 1e400"}}, "too large, too small or too long"),
-        ({"where": {"a": "(" * 5000 + "icu" + ")" * 5000}}, "nested more than 50 levels deep"),
+        (
+            {"where": {"a": "(" * 5000 + "icu" + ")" * 5000}},
+            "nested more than 50 levels deep",
+        ),
         ({"columns": ["icu", "icu"]}, "columns: 'icu' is listed twice"),
         ({"columns": ["icu"], "intersections": [["icu"], ["icu"]]}, "twice"),
         ({"intersections": [["icu"]], "depth": {"icu": 1}}, "depth cannot be combined"),
@@ -224,7 +260,10 @@ def test_what_makes_no_groups_is_told(wrong, message):
 def patients():
     rng = np.random.default_rng(0)
     n = 4000
-    age, insurance = rng.integers(18, 95, n), rng.choice(["Medicare", "Medicaid", "Other"], n)
+    age, insurance = (
+        rng.integers(18, 95, n),
+        rng.choice(["Medicare", "Medicaid", "Other"], n),
+    )
     score = rng.beta(2, 4, n)
     worse = (age >= 75) & (insurance == "Medicare")
     y = (rng.random(n) < np.clip(score * np.where(worse, 1.7, 1.0), 0, 1)).astype(int)
@@ -245,7 +284,10 @@ GROUPS = Groups(
     columns=["sex"],
     cuts={"age": [40, 65]},
     depth={"age": 1},
-    where={"elderly Medicare": "age >= 75 and insurance = Medicare", "intensive care": "icu"},
+    where={
+        "elderly Medicare": "age >= 75 and insurance = Medicare",
+        "intensive care": "icu",
+    },
 )
 
 
@@ -261,19 +303,31 @@ def test_a_named_group_is_put_right(patients):
         < 0.02
         < abs(patients.score[rows].mean() - patients.y[rows].mean())
     )
-    assert pmc_loss(patients.y, corrected, sensitive_features=patients, groups=GROUPS) <= 0.05 + 1e-8
-    assert model.correction_.attributes == ("sex", "age", "elderly Medicare", "intensive care")
+    assert (
+        pmc_loss(patients.y, corrected, sensitive_features=patients, groups=GROUPS)
+        <= 0.05 + 1e-8
+    )
+    assert model.correction_.attributes == (
+        "sex",
+        "age",
+        "elderly Medicare",
+        "intensive care",
+    )
     assert model.correction_.reads == ("sex", "age", "insurance", "icu")
 
 
 def test_words_survive_the_file_and_score_any_frame(patients, tmp_path):
-    model = PMCBoost(groups=GROUPS).fit(patients.score, patients.y, sensitive_features=patients)
+    model = PMCBoost(groups=GROUPS).fit(
+        patients.score, patients.y, sensitive_features=patients
+    )
     model.correction_.save(tmp_path / "m.json")
     loaded = Correction.load(tmp_path / "m.json")
     assert loaded.model_id == model.correction_.model_id
     expected = model.predict(patients.score, sensitive_features=patients)
     assert np.array_equal(loaded.apply(patients.score, patients), expected)
-    assert np.array_equal(loaded.apply(patients.score, pl.from_pandas(patients)), expected)
+    assert np.array_equal(
+        loaded.apply(patients.score, pl.from_pandas(patients)), expected
+    )
     with pytest.raises(InputError, match="no column 'insurance'"):
         loaded.apply(patients.score, patients.drop(columns="insurance"))
     with pytest.raises(InputError, match="column 'age' must be numeric"):
@@ -287,7 +341,9 @@ def test_atoms_carry_the_words(patients, tmp_path):
     both = atoms(patients[:1500]) + atoms(patients[1500:])
     both.save(tmp_path / "a")
     model = PMCBoost(groups=GROUPS).fit_atoms(Atoms.load(tmp_path / "a"))
-    by_rows = PMCBoost(groups=GROUPS).fit(patients.score, patients.y, sensitive_features=patients)
+    by_rows = PMCBoost(groups=GROUPS).fit(
+        patients.score, patients.y, sensitive_features=patients
+    )
     assert model.correction_.to_json() == by_rows.correction_.to_json()
     other = Atoms.from_frame(
         patients,
@@ -298,7 +354,9 @@ def test_atoms_carry_the_words(patients, tmp_path):
     with pytest.raises(InputError, match="defined differently"):
         both + other
     with pytest.raises(InputError, match="name the columns"):
-        Atoms.from_frame(patients, score="score", outcome="y", groups=Groups(cuts={"age": [50]}))
+        Atoms.from_frame(
+            patients, score="score", outcome="y", groups=Groups(cuts={"age": [50]})
+        )
 
 
 @pytest.mark.parametrize(
@@ -314,9 +372,9 @@ def test_atoms_carry_the_words(patients, tmp_path):
     ],
 )
 def test_words_edited_into_nonsense_are_refused(patients, tmp_path, nonsense):
-    PMCBoost(groups=GROUPS).fit(patients.score, patients.y, sensitive_features=patients).correction_.save(
-        tmp_path / "m.json"
-    )
+    PMCBoost(groups=GROUPS).fit(
+        patients.score, patients.y, sensitive_features=patients
+    ).correction_.save(tmp_path / "m.json")
     content = json.loads((tmp_path / "m.json").read_text())
     (tmp_path / "m.json").write_text(json.dumps({**content, "derived": nonsense}))
     with pytest.raises(FileFormatError, match="derived"):
@@ -325,13 +383,25 @@ def test_words_edited_into_nonsense_are_refused(patients, tmp_path, nonsense):
 
 def test_groups_given_twice_are_told(patients):
     with pytest.raises(InputError, match="given twice"):
-        PMCBoost(groups=GROUPS, intersections=1).fit(patients.score, patients.y, sensitive_features=patients)
+        PMCBoost(groups=GROUPS, intersections=1).fit(
+            patients.score, patients.y, sensitive_features=patients
+        )
     with pytest.raises(InputError, match="given twice"):
-        pmc_loss(patients.y, patients.score, sensitive_features=patients, groups=GROUPS, missing="exclude")
+        pmc_loss(
+            patients.y,
+            patients.score,
+            sensitive_features=patients,
+            groups=GROUPS,
+            missing="exclude",
+        )
     with pytest.raises(InputError, match=r"groups must be a propcal\.Groups"):
-        pmc_loss(patients.y, patients.score, sensitive_features=patients, groups=["race"])
+        pmc_loss(
+            patients.y, patients.score, sensitive_features=patients, groups=["race"]
+        )
     with pytest.raises(InputError, match=r"groups must be a propcal\.Groups"):
-        PMCBoost(groups=["race"]).fit(patients.score, patients.y, sensitive_features=patients)
+        PMCBoost(groups=["race"]).fit(
+            patients.score, patients.y, sensitive_features=patients
+        )
 
 
 def test_a_mask_of_another_length_is_told(patients):
@@ -343,9 +413,15 @@ def test_a_mask_of_another_length_is_told(patients):
 
 
 def test_a_condition_that_nobody_meets_is_listed():
-    table = Groups(columns=["icu"], where={"very old": "age > 200"}).preview(PEOPLE, PEOPLE.icu)
+    table = Groups(columns=["icu"], where={"very old": "age > 200"}).preview(
+        PEOPLE, PEOPLE.icu
+    )
     row = table.set_index("group").loc["very old"]
-    assert (row.people, row.kept, row.reason) == (0, False, "nobody meets the condition")
+    assert (row.people, row.kept, row.reason) == (
+        0,
+        False,
+        "nobody meets the condition",
+    )
     assert np.isnan(row.outcome_rate)
 
 

@@ -13,7 +13,11 @@ CANARY = "canary-7f3a"
 def people(cohort):
     """People with a score, an id that nobody may see and a column to cut."""
     n = len(cohort)
-    extra = {"age": np.arange(n) % 90, "zip": "02139", "id": [f"{CANARY}-{i}" for i in range(n)]}
+    extra = {
+        "age": np.arange(n) % 90,
+        "zip": "02139",
+        "id": [f"{CANARY}-{i}" for i in range(n)],
+    }
     return cohort.rename(columns={"score": "risk"}).assign(**extra)
 
 
@@ -27,7 +31,9 @@ def files(people):
 
 @pytest.fixture
 def run(capfd):
-    """Run a command in this process: what it said, which is its error where it fails."""
+    """Run a command in this process: what it said, which is its error where it
+    fails.
+    """
 
     def call(*arguments, code=0):
         with pytest.raises(SystemExit) as end:
@@ -45,7 +51,9 @@ def run(capfd):
 def learned(people):
     """What `propcal fit` learns from these people, as test_cli_fit.py shows."""
     features = people[["race", "gender"]]
-    return PMCBoost().fit(people.risk, people.y, sensitive_features=features).correction_
+    return (
+        PMCBoost().fit(people.risk, people.y, sensitive_features=features).correction_
+    )
 
 
 @pytest.fixture

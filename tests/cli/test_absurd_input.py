@@ -1,4 +1,6 @@
-"""Whatever is absurd ends in one line and exit code 2: never in a trace, never in code 70."""
+"""Whatever is absurd ends in one line and exit code 2: never in a trace, never in code
+70.
+"""
 
 import json
 import os
@@ -20,7 +22,11 @@ NAMED = {"score": "s", "outcome": "y"}
 def folder(tmp_path):
     rng = np.random.default_rng(0)
     rows = pd.DataFrame(
-        {"s": rng.random(200).round(3), "y": rng.integers(0, 2, 200), "g": rng.choice(["a", "b"], 200)}
+        {
+            "s": rng.random(200).round(3),
+            "y": rng.integers(0, 2, 200),
+            "g": rng.choice(["a", "b"], 200),
+        }
     )
     rows.to_csv(tmp_path / "people.csv", index=False)
     return tmp_path
@@ -63,7 +69,10 @@ DIGITS = "9" * 5000
         ["--gamma", "-0"],
         ["--n-bins", "10" * 30],
         ["--binning", "0,1e999,1"],
-        ["--binning", ",".join(["0", *(str(i / 20_000) for i in range(1, 20_000)), "1"])],
+        [
+            "--binning",
+            ",".join(["0", *(str(i / 20_000) for i in range(1, 20_000)), "1"]),
+        ],
         ["--seed", "-1"],
         ["--draws", "9" * 40],
         ["--suppress", "9" * 40],
@@ -72,7 +81,16 @@ DIGITS = "9" * 5000
 )
 def test_absurd_options_are_refused(folder, capfd, option):
     told = refused(
-        capfd, "audit", folder / "people.csv", "--score", "s", "--outcome", "y", "--groups", "g", *option
+        capfd,
+        "audit",
+        folder / "people.csv",
+        "--score",
+        "s",
+        "--outcome",
+        "y",
+        "--groups",
+        "g",
+        *option,
     )
     assert DIGITS not in told
 
@@ -107,7 +125,9 @@ def test_absurd_options_are_refused(folder, capfd, option):
 def test_absurd_configurations_are_refused(folder, capfd, text):
     (folder / "x.toml").write_text(text)
     columns = ["--score", "s", "--outcome", "y"]
-    refused(capfd, "audit", folder / "people.csv", *columns, "--config", folder / "x.toml")
+    refused(
+        capfd, "audit", folder / "people.csv", *columns, "--config", folder / "x.toml"
+    )
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
@@ -118,13 +138,26 @@ def test_pipes_and_devices_are_no_files(folder, capfd):
         for command in (
             ["audit", folder / "people.csv", *columns, "--config", special],
             ["audit", folder / "people.csv", *columns, "--correction", special],
-            ["apply", special, folder / "people.csv", "--score", "s", "-o", folder / "out.csv"],
+            [
+                "apply",
+                special,
+                folder / "people.csv",
+                "--score",
+                "s",
+                "-o",
+                folder / "out.csv",
+            ],
             ["export", special, "--score", "s"],
         ):
             assert "a pipe or a device" in refused(capfd, *command)
 
 
-READERS = (["audit"], ["fit", "-o", "m.json"], ["atoms", "-o", "a.atoms"], ["sites", "--site", "g"])
+READERS = (
+    ["audit"],
+    ["fit", "-o", "m.json"],
+    ["atoms", "-o", "a.atoms"],
+    ["sites", "--site", "g"],
+)
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
@@ -134,7 +167,16 @@ def test_a_pipe_is_refused_before_anything_is_read_from_it(folder, capfd, comman
     os.mkfifo(folder / "pipe")
     pipe = os.open(folder / "pipe", os.O_RDWR | os.O_NONBLOCK)
     os.write(pipe, b"s,y,g\n")
-    told = refused(capfd, command[0], folder / "pipe", "--score", "s", "--outcome", "y", *command[1:])
+    told = refused(
+        capfd,
+        command[0],
+        folder / "pipe",
+        "--score",
+        "s",
+        "--outcome",
+        "y",
+        *command[1:],
+    )
     assert "is a pipe or a device, not a file. Save its content to a file first" in told
     assert os.read(pipe, 100) == b"s,y,g\n"
     os.close(pipe)
@@ -145,10 +187,22 @@ def test_a_link_that_leads_back_to_itself_is_refused(folder, capfd, command):
     (folder / "a").symlink_to(folder / "b")
     (folder / "b").symlink_to(folder / "a")
     for path in (folder / "a", folder / "a" / "people.csv"):
-        told = refused(capfd, command[0], path, "--score", "s", "--outcome", "y", *command[1:])
-        assert "a symbolic link that points back to itself. Name the file itself" in told
+        told = refused(
+            capfd, command[0], path, "--score", "s", "--outcome", "y", *command[1:]
+        )
+        assert (
+            "a symbolic link that points back to itself. Name the file itself" in told
+        )
     written = refused(
-        capfd, "audit", folder / "people.csv", "--score", "s", "--outcome", "y", "-o", folder / "a"
+        capfd,
+        "audit",
+        folder / "people.csv",
+        "--score",
+        "s",
+        "--outcome",
+        "y",
+        "-o",
+        folder / "a",
     )
     assert "a symbolic link that points back to itself" in written
 
@@ -162,25 +216,37 @@ def test_a_configuration_that_is_no_utf8_is_refused(folder, capfd):
 
 def test_more_memory_than_there_can_be_is_as_good_as_all(folder):
     for memory in (2**64, "9" * 400 + "GB", "99999999TB"):
-        assert Atoms.from_files(folder / "people.csv", **NAMED, memory_limit=memory).n_people == 200
+        assert (
+            Atoms.from_files(
+                folder / "people.csv", **NAMED, memory_limit=memory
+            ).n_people
+            == 200
+        )
 
 
 @pytest.mark.parametrize("n", [20_000, 100_000])
 def test_a_table_of_very_many_columns(tmp_path, n):
     names = ["s", "y", *(f"column number {i}" for i in range(n))]
     path = tmp_path / "wide.csv"
-    path.write_text(",".join(names) + "\n" + ",".join(["0.5", "1", *(["x"] * n)]) + "\n")
+    path.write_text(
+        ",".join(names) + "\n" + ",".join(["0.5", "1", *(["x"] * n)]) + "\n"
+    )
     if n > 32_768:
-        with pytest.raises(FileFormatError, match=r"has 100,002 columns; at most 32,768 are read"):
+        with pytest.raises(
+            FileFormatError, match=r"has 100,002 columns; at most 32,768 are read"
+        ):
             Atoms.from_files(path, **NAMED)
     else:
-        from propcal.data.csv_parquet_excel import CsvFile
+        from propcal.reading.csv_parquet_excel import CsvFile
 
         assert CsvFile(path).names == names
 
 
 def test_a_first_line_without_end(tmp_path):
-    for text, why in (("x" * 200_000, "cannot be read"), ("a,b," * 5_000_000, "cannot be read")):
+    for text, why in (
+        ("x" * 200_000, "cannot be read"),
+        ("a,b," * 5_000_000, "cannot be read"),
+    ):
         (tmp_path / "line.csv").write_text(text)
         with pytest.raises(FileFormatError, match=why):
             Atoms.from_files(tmp_path / "line.csv", **NAMED)
@@ -197,9 +263,17 @@ NESTED = {
 @pytest.mark.parametrize("kind", NESTED)
 @pytest.mark.parametrize("role", ["s", "y", "g"])
 def test_lists_and_records_are_no_columns_of_people(tmp_path, kind, role):
-    table = pa.table({"s": [0.5] * 60, "y": [0, 1] * 30, "g": ["a", "a", "b", "b"] * 15})
-    outcome = ([1, 1, 0, 0, 1, 0, 1, 0] * 8)[:60]  # more often in group a: the correction reads the groups
-    model = PMCBoost.paper().fit(table["s"], outcome, sensitive_features=table.select(["g"])).correction_
+    table = pa.table(
+        {"s": [0.5] * 60, "y": [0, 1] * 30, "g": ["a", "a", "b", "b"] * 15}
+    )
+    outcome = ([1, 1, 0, 0, 1, 0, 1, 0] * 8)[
+        :60
+    ]  # more often in group a: the correction reads the groups
+    model = (
+        PMCBoost.paper()
+        .fit(table["s"], outcome, sensitive_features=table.select(["g"]))
+        .correction_
+    )
     nested = table.set_column(table.column_names.index(role), role, NESTED[kind])
     pq.write_table(nested, tmp_path / "x.parquet")
     for groups in (
@@ -207,7 +281,11 @@ def test_lists_and_records_are_no_columns_of_people(tmp_path, kind, role):
         Groups(columns=[], where={"w": "g = a"}),
         Groups(columns=[], where={"w": "g is missing"}),
     ):
-        if role == "g" and not isinstance(groups, str) and groups.where["w"] == "g is missing":
+        if (
+            role == "g"
+            and not isinstance(groups, str)
+            and groups.where["w"] == "g is missing"
+        ):
             continue
         with pytest.raises(InputError, match=r"hold|contain|numeric"):
             Atoms.from_files(tmp_path / "x.parquet", **NAMED, groups=groups)
@@ -219,13 +297,21 @@ def test_lists_and_records_are_no_columns_of_people(tmp_path, kind, role):
 
 
 def test_texts_that_are_no_unicode_are_refused():
-    half = pd.DataFrame({"s": 0.5, "y": [0, 1] * 30, "g": pd.Series(["\ud800", "b"] * 30, dtype=object)})
-    mixed = pd.DataFrame({"s": 0.5, "y": [0, 1] * 30, "g": pd.Series(["\ud800", 1] * 30, dtype=object)})
+    half = pd.DataFrame(
+        {"s": 0.5, "y": [0, 1] * 30, "g": pd.Series(["\ud800", "b"] * 30, dtype=object)}
+    )
+    mixed = pd.DataFrame(
+        {"s": 0.5, "y": [0, 1] * 30, "g": pd.Series(["\ud800", 1] * 30, dtype=object)}
+    )
     for rows in (half, mixed):
         for call in (
             lambda rows=rows: Atoms.from_frame(rows, **NAMED, groups=["g"]),
-            lambda rows=rows: PMCBoost().fit(rows["s"], rows["y"], sensitive_features=list(rows["g"])),
-            lambda rows=rows: PMCBoost().fit(rows["s"], rows["y"], sensitive_features={"g": rows["g"]}),
+            lambda rows=rows: PMCBoost().fit(
+                rows["s"], rows["y"], sensitive_features=list(rows["g"])
+            ),
+            lambda rows=rows: PMCBoost().fit(
+                rows["s"], rows["y"], sensitive_features={"g": rows["g"]}
+            ),
         ):
             with pytest.raises(InputError, match="Unicode"):
                 call()
@@ -236,13 +322,25 @@ def test_texts_that_are_no_unicode_are_refused():
 
 
 def test_absurd_numbers_in_python():
-    for settings in ({"alpha": 10**400}, {"n_bins": 10**5000}, {"binning": [0, 10**400, 1]}, {"gamma": "x"}):
+    for settings in (
+        {"alpha": 10**400},
+        {"n_bins": 10**5000},
+        {"binning": [0, 10**400, 1]},
+        {"gamma": "x"},
+    ):
         with pytest.raises(InputError):
             PMCBoost(**settings).fit([0.1, 0.2] * 30, [0, 1] * 30)
 
 
 def test_a_model_of_json_that_is_none(folder, capfd):
-    for text in ("[" * 100_000, '{"format": ' + DIGITS + "}", '"\\ud800"', json.dumps({"a": 1}) * 2):
+    for text in (
+        "[" * 100_000,
+        '{"format": ' + DIGITS + "}",
+        '"\\ud800"',
+        json.dumps({"a": 1}) * 2,
+    ):
         (folder / "model.json").write_text(text)
         arguments = [folder / "people.csv", "--score", "s", "-o", folder / "out.csv"]
-        assert "is not a correction file" in refused(capfd, "apply", folder / "model.json", *arguments)
+        assert "is not a correction file" in refused(
+            capfd, "apply", folder / "model.json", *arguments
+        )

@@ -17,10 +17,14 @@ from propcal.cli import app, main
 
 
 def test_demo_audits_and_corrects_a_score_of_real_people(tmp_path):
-    result = CliRunner().invoke(app, ["demo", "-o", str(tmp_path)], env={"COLUMNS": "160"})
+    result = CliRunner().invoke(
+        app, ["demo", "-o", str(tmp_path)], env={"COLUMNS": "160"}
+    )
     assert result.exit_code == 0, result.output
     said = " ".join(result.output.split())
-    assert "O/E is 0.59 for pays 95 % or all, and 0.91 for all other person-years" in said
+    assert (
+        "O/E is 0.59 for pays 95 % or all, and 0.91 for all other person-years" in said
+    )
     assert "No miscalibration was found in “corrected”" in said
     assert "Is this score right for everyone?" in (tmp_path / "report.html").read_text()
     command = result.output.splitlines()[-2].split()
@@ -32,7 +36,9 @@ def test_demo_audits_and_corrects_a_score_of_real_people(tmp_path):
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory):
     folder = tmp_path_factory.mktemp("demo")
-    result = CliRunner().invoke(app, ["demo", "--people", "40000", "-o", str(folder)], env={"COLUMNS": "160"})
+    result = CliRunner().invoke(
+        app, ["demo", "--people", "40000", "-o", str(folder)], env={"COLUMNS": "160"}
+    )
     assert result.exit_code == 0, result.output
     return folder, result.output
 
@@ -66,7 +72,9 @@ def test_demo_ends_with_an_audit_and_the_next_command(demo):
     assert "Verdict: Miscalibrated" in output[output.index("The audit:") :]
     command = output.splitlines()[-2].split()
     assert command[:2] == ["propcal", "audit"]
-    assert "generated emergency-department visits" in (folder / "report.html").read_text()
+    assert (
+        "generated emergency-department visits" in (folder / "report.html").read_text()
+    )
     again = CliRunner().invoke(app, command[1:-2], env={"COLUMNS": "100"})
     assert again.exit_code == 0
     assert "\ncorrected: " in again.output
@@ -93,7 +101,9 @@ def test_demo_is_the_same_each_time(demo, tmp_path):
 
 @pytest.fixture
 def shown(capfd, monkeypatch):
-    """Run a command in this process, on a screen of that width: its exit code and what it wrote."""
+    """Run a command in this process, on a screen of that width: its exit code and what
+    it wrote.
+    """
 
     def call(*arguments, width=80):
         monkeypatch.setenv("COLUMNS", str(width))
@@ -136,20 +146,45 @@ def test_commands_are_listed_in_the_order_of_use(shown):
     assert "Start with propcal demo" in said
 
 
-COMMANDS = ["demo", "audit", "fit", "apply", "monitor", "sites", "atoms", "merge", "export"]
-PAPER = ["simulation", "theory", "cohort", "admissions", "tables", "figures", "reproduction"]
+COMMANDS = [
+    "demo",
+    "audit",
+    "fit",
+    "apply",
+    "monitor",
+    "sites",
+    "atoms",
+    "merge",
+    "export",
+]
+PAPER = [
+    "simulation",
+    "theory",
+    "cohort",
+    "admissions",
+    "tables",
+    "figures",
+    "reproduction",
+]
 
 
 @pytest.mark.parametrize("command", [*COMMANDS, *(f"paper {name}" for name in PAPER)])
 def test_help_begins_with_an_example_and_fits_80_columns(shown, command):
     _, said, _ = shown(*command.split(), "--help")
-    assert said.split("Usage:")[1].split("\n", 1)[1].strip().startswith(f"Example: propcal {command}")
+    assert (
+        said.split("Usage:")[1]
+        .split("\n", 1)[1]
+        .strip()
+        .startswith(f"Example: propcal {command}")
+    )
     assert max(map(len, said.splitlines())) <= 80
 
 
 def test_help_tells_the_defaults_of_the_library(shown):
     said = " ".join(shown("fit", "--help-all", width=300)[1].split())
-    defaults = {name: p.default for name, p in inspect.signature(PMCBoost).parameters.items()}
+    defaults = {
+        name: p.default for name, p in inspect.signature(PMCBoost).parameters.items()
+    }
     for name in (
         "alpha",
         "gamma",
@@ -168,14 +203,27 @@ def test_help_tells_the_defaults_of_the_library(shown):
 
 
 def test_the_command_line_starts_without_heavy_libraries():
-    heavy = ("numpy", "sklearn", "scipy", "pandas", "numba", "duckdb", "pyarrow", "narwhals")
+    heavy = (
+        "numpy",
+        "sklearn",
+        "scipy",
+        "pandas",
+        "numba",
+        "duckdb",
+        "pyarrow",
+        "narwhals",
+    )
     code = f"import sys, propcal.cli; print([m for m in {heavy} if m in sys.modules])"
-    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
+    assert (
+        subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
+    )
 
 
 def test_ctrl_c_ends_with_130_and_one_line(tmp_path):
     command = [sys.executable, "-m", "propcal", "demo", "-o", str(tmp_path / "demo")]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     while not (tmp_path / "demo").exists():  # made before the work begins
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
@@ -186,19 +234,25 @@ def test_ctrl_c_ends_with_130_and_one_line(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "signals", first(1, ["SIGTERM SIGTERM SIGHUP SIGINT", "SIGINT SIGINT", "SIGTERM SIGINT"])
+    "signals",
+    first(1, ["SIGTERM SIGTERM SIGHUP SIGINT", "SIGINT SIGINT", "SIGTERM SIGINT"]),
 )
 def test_signals_in_quick_succession_are_one_interruption(tmp_path, signals):
     command = [sys.executable, "-m", "propcal", "demo", "-o", str(tmp_path / "demo")]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     while not (tmp_path / "demo").exists():
         time.sleep(0.01)
     for name in signals.split():
         process.send_signal(getattr(signal, name))
         time.sleep(0.002)
     _, error = process.communicate(timeout=60)
-    # a busy process may see them together, and then the one with the smallest number comes first
-    assert process.returncode in {128 + getattr(signal, name) for name in signals.split()}
+    # a busy process may see them together, and then the one with the smallest number
+    # comes first
+    assert process.returncode in {
+        128 + getattr(signal, name) for name in signals.split()
+    }
     assert error == "propcal: interrupted; no file was changed\n"
 
 
@@ -217,7 +271,9 @@ def test_signals_are_ignored_while_a_command_stops_and_after_it():
     interrupts.forget()
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="closing standard output takes a POSIX shell")
+@pytest.mark.skipif(
+    sys.platform == "win32", reason="closing standard output takes a POSIX shell"
+)
 def test_a_closed_standard_output_is_refused():
     command = f"{sys.executable} -m propcal --version >&-"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
@@ -233,7 +289,10 @@ def test_output_into_a_closed_pipe_is_no_error(tmp_path):
 
 def test_wrong_use_ends_with_2_and_one_line(shown, tmp_path):
     wrong = shown("demo", "--alpha", "3", "--people", "6000", "-o", str(tmp_path / "x"))
-    assert wrong[::2] == (2, "propcal: alpha must be a number above 0 and at most 1; got 3.0\n")
+    assert wrong[::2] == (
+        2,
+        "propcal: alpha must be a number above 0 and at most 1; got 3.0\n",
+    )
     blocked = tmp_path / "file"
     blocked.touch()
     code, _, error = shown("demo", "-o", str(blocked))
@@ -252,13 +311,34 @@ def test_wrong_use_ends_with_2_and_one_line(shown, tmp_path):
     ],
 )
 def test_groups_may_be_repeated_and_spaced(files, run, groups):
-    run("atoms", "past.csv", "--score", "risk", "--outcome", "y", *groups, "-o", "past.atoms")
+    run(
+        "atoms",
+        "past.csv",
+        "--score",
+        "risk",
+        "--outcome",
+        "y",
+        *groups,
+        "-o",
+        "past.atoms",
+    )
     assert Atoms.load("past.atoms").patterns.attributes == ("race", "gender")
 
 
 def test_a_group_that_is_listed_twice_is_refused(files, run):
     groups = ("--groups", "race,gender", "--groups", "race")
-    error = run("atoms", "past.csv", "--score", "risk", "--outcome", "y", *groups, "-o", "a.atoms", code=2)
+    error = run(
+        "atoms",
+        "past.csv",
+        "--score",
+        "risk",
+        "--outcome",
+        "y",
+        *groups,
+        "-o",
+        "a.atoms",
+        code=2,
+    )
     assert error == "propcal: --groups: 'race' is listed twice\n"
 
 
@@ -266,7 +346,9 @@ def test_an_unknown_option_names_the_nearest(run):
     assert run("audit", "a.csv", "--group", "race", code=2) == (
         "propcal: No such option --group. Did you mean --groups?\n"
     )
-    assert run("audit", "a.csv", "--xyzzy", code=2) == "propcal: No such option --xyzzy.\n"
+    assert (
+        run("audit", "a.csv", "--xyzzy", code=2) == "propcal: No such option --xyzzy.\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -278,7 +360,9 @@ def test_an_unknown_option_names_the_nearest(run):
     ],
 )
 def test_a_file_must_be_named_for_what_it_holds(files, run, option, name, kind, ending):
-    error = run("audit", "past.csv", "--score", "risk", "--outcome", "y", option, name, code=2)
+    error = run(
+        "audit", "past.csv", "--score", "risk", "--outcome", "y", option, name, code=2
+    )
     assert f"writes {kind}, so the name must end in {ending}" in error
     assert error.count("\n") == 1
     assert not Path(name).exists()
@@ -291,5 +375,7 @@ def test_help_loads_nothing_heavy():
         "try:\n    main(['--help'])\nexcept SystemExit:\n    pass\n"
         f"sys.exit(str({heavy} & set(sys.modules)) if {heavy} & set(sys.modules) else 0)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr

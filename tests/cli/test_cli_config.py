@@ -1,4 +1,6 @@
-"""Options from a file, `--config`: the command line wins, and what is wrong in it is told."""
+"""Options from a file, `--config`: the command line wins, and what is wrong in it is
+told.
+"""
 
 from pathlib import Path
 
@@ -15,7 +17,16 @@ def test_options_from_a_file(files, run):
         '[fit]\nalpha = 0.2\npaper = true\n[fit.cut]\nage = [40, 65]\n[fit.where]\nold = "age >= 75"\n'
         '[apply]\ncolumn = "better"\n'
     )
-    run("fit", "past.csv", "--config", "propcal.toml", "--alpha", "0.3", "-o", "model.json")
+    run(
+        "fit",
+        "past.csv",
+        "--config",
+        "propcal.toml",
+        "--alpha",
+        "0.3",
+        "-o",
+        "model.json",
+    )
     model = Correction.load("model.json")
     assert (model.about["alpha"], len(model.bins)) == (0.3, 5)  # the command line wins
     assert model.attributes == ("race", "gender", "age", "old")
@@ -37,23 +48,41 @@ def test_options_from_a_file(files, run):
 )
 def test_a_config_that_is_wrong_is_told(files, run, content, message):
     Path("propcal.toml").write_text(content)
-    error = run("fit", "past.csv", *COLUMNS, "--config", "propcal.toml", "-o", "model.json", code=2)
+    error = run(
+        "fit",
+        "past.csv",
+        *COLUMNS,
+        "--config",
+        "propcal.toml",
+        "-o",
+        "model.json",
+        code=2,
+    )
     assert message in error
     assert error.count("\n") == 1
     assert not Path("model.json").exists()
 
 
-@pytest.mark.parametrize("groups", ['["race", "gender"]', '"race, gender"', '["gender", "race"]'])
+@pytest.mark.parametrize(
+    "groups", ['["race", "gender"]', '"race, gender"', '["gender", "race"]']
+)
 def test_a_file_lists_groups_in_any_way(files, run, groups):
-    Path("propcal.toml").write_text(f'score = "risk"\noutcome = "y"\ngroups = {groups}\n')
+    Path("propcal.toml").write_text(
+        f'score = "risk"\noutcome = "y"\ngroups = {groups}\n'
+    )
     run("atoms", "past.csv", "--config", "propcal.toml", "-o", "past.atoms")
     assert sorted(Atoms.load("past.atoms").patterns.attributes) == ["gender", "race"]
 
 
 def test_a_name_with_a_comma_is_one_name_in_a_list(files, run):
-    files.rename(columns={"race": "race, self-reported"}).to_csv("comma.csv", index=False)
+    files.rename(columns={"race": "race, self-reported"}).to_csv(
+        "comma.csv", index=False
+    )
     Path("propcal.toml").write_text(
         'score = "risk"\noutcome = "y"\ngroups = ["race, self-reported", "gender"]\n'
     )
     run("atoms", "comma.csv", "--config", "propcal.toml", "-o", "comma.atoms")
-    assert Atoms.load("comma.atoms").patterns.attributes == ("race, self-reported", "gender")
+    assert Atoms.load("comma.atoms").patterns.attributes == (
+        "race, self-reported",
+        "gender",
+    )

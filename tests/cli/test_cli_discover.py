@@ -15,7 +15,9 @@ from paths import ROOT
 def file(tmp_path):
     rng = np.random.default_rng(0)
     n = 5000
-    frame = pd.DataFrame({"age": rng.integers(20, 90, n), "ward": rng.choice(list("AB"), n)})
+    frame = pd.DataFrame(
+        {"age": rng.integers(20, 90, n), "ward": rng.choice(list("AB"), n)}
+    )
     frame["risk"] = rng.uniform(0.1, 0.5, n)
     wrong = (frame["age"] >= 70) & (frame["ward"] == "B")
     frame["died"] = np.where(rng.random(n) < frame["risk"] + 0.3 * wrong, "yes", "no")
@@ -23,7 +25,16 @@ def file(tmp_path):
     return "visits.csv"
 
 
-ASKED = ("--score", "risk", "--outcome", "died", "--features", "age,ward", "--draws", "24")
+ASKED = (
+    "--score",
+    "risk",
+    "--outcome",
+    "died",
+    "--features",
+    "age,ward",
+    "--draws",
+    "24",
+)
 
 
 def test_groups_are_printed_with_the_command_that_corrects_them(run, file):
@@ -47,7 +58,9 @@ def test_the_command_that_is_printed_has_the_options_of_the_search(run, file, tm
     table["died"] = table["died"].map({"yes": "EXPIRED", "no": "home"})
     table.loc[:9, "risk"] = np.nan
     table["risk"] = table["risk"].astype(object).where(table["risk"].notna(), "unknown")
-    table.assign(patient=np.arange(len(table)) // 2, times=1).to_csv(tmp_path / "odd.csv", index=False)
+    table.assign(patient=np.arange(len(table)) // 2, times=1).to_csv(
+        tmp_path / "odd.csv", index=False
+    )
     options = {
         "--positive": "EXPIRED",
         "--cluster": "patient",
@@ -85,39 +98,72 @@ def test_the_command_that_is_printed_runs_whatever_columns_and_levels_are_called
     n = 3000
     own, risk = rng.random(n) < 0.3, rng.uniform(0.1, 0.4, n)
     died = (rng.random(n) < risk + 0.3 * own).astype(int)
-    people = pd.DataFrame({"risk": risk, "died": died, column: np.where(own, level, "False")})
+    people = pd.DataFrame(
+        {"risk": risk, "died": died, column: np.where(own, level, "False")}
+    )
     people.to_csv(tmp_path / "-a.csv", index=False)
-    asked = ("--score", "risk", "--outcome", "died", "--features", column, "--draws", "24")
+    asked = (
+        "--score",
+        "risk",
+        "--outcome",
+        "died",
+        "--features",
+        column,
+        "--draws",
+        "24",
+    )
     said = run("discover", "./-a.csv", *asked)
     printed = said.split("the correction on):\n")[1].strip()
     assert printed.isprintable()
     words = subprocess.run(
-        ["bash", "-c", f"printf '%s\\0' {printed}"], capture_output=True, text=True, check=True
+        ["bash", "-c", f"printf '%s\\0' {printed}"],
+        capture_output=True,
+        text=True,
+        check=True,
     ).stdout.split("\0")[:-1]
     run(*words[1:])
-    assert (tmp_path / "model.json").exists()  # a group of nobody would have been refused
+    assert (
+        tmp_path / "model.json"
+    ).exists()  # a group of nobody would have been refused
 
 
 def test_a_value_that_no_command_can_have_is_for_python(run, tmp_path):
     rng = np.random.default_rng(0)
     own, risk = rng.random(3000) < 0.3, rng.uniform(0.1, 0.4, 3000)
     died = (rng.random(3000) < risk + 0.3 * own).astype(int)
-    people = pd.DataFrame({"risk": risk, "died": died, "ward": np.where(own, "a\0b", "c")})
+    people = pd.DataFrame(
+        {"risk": risk, "died": died, "ward": np.where(own, "a\0b", "c")}
+    )
     people.to_parquet(tmp_path / "a.parquet")
     said = run(
-        "discover", "a.parquet", "--score", "risk", "--outcome", "died", "--features", "ward", "--draws", "24"
+        "discover",
+        "a.parquet",
+        "--score",
+        "risk",
+        "--outcome",
+        "died",
+        "--features",
+        "ward",
+        "--draws",
+        "24",
     )
     assert "propcal fit" not in said
     assert "In Python: propcal.PMCBoost(groups=propcal.discover(...).groups)" in said
 
 
 def test_a_column_that_no_condition_can_name_is_not_searched(run, file, tmp_path):
-    pd.read_csv(tmp_path / file).rename(columns={"ward": "`ward`"}).to_csv(tmp_path / "b.csv", index=False)
-    said = run("discover", "b.csv", *ASKED[:4], "--features", "age,`ward`", "--draws", "24")
+    pd.read_csv(tmp_path / file).rename(columns={"ward": "`ward`"}).to_csv(
+        tmp_path / "b.csv", index=False
+    )
+    said = run(
+        "discover", "b.csv", *ASKED[:4], "--features", "age,`ward`", "--draws", "24"
+    )
     assert "Not searched: `ward` (its name has a backquote" in said
 
 
-def test_a_page_is_written_with_protected_counts_and_not_over_another_file(run, file, tmp_path):
+def test_a_page_is_written_with_protected_counts_and_not_over_another_file(
+    run, file, tmp_path
+):
     run("discover", file, *ASKED, "--html", "found.html")
     page = (tmp_path / "found.html").read_text()
     assert "age 70 or over, ward B" in page
@@ -128,13 +174,25 @@ def test_a_page_is_written_with_protected_counts_and_not_over_another_file(run, 
 
 
 def test_json_goes_to_a_file_and_to_standard_output(run, file, tmp_path):
-    said = json.loads(run("discover", file, *ASKED, "--format", "json", "-o", "found.json"))
+    said = json.loads(
+        run("discover", file, *ASKED, "--format", "json", "-o", "found.json")
+    )
     assert said == json.loads((tmp_path / "found.json").read_text())
     assert said["found"][0]["condition"] == "age >= 70 and ward = 'B'"
 
 
 def test_an_audit_may_search_as_well(run, file, tmp_path):
-    asked = ("audit", file, *ASKED[:4], "--groups", "ward", "--draws", "100", "--discover", "age,ward")
+    asked = (
+        "audit",
+        file,
+        *ASKED[:4],
+        "--groups",
+        "ward",
+        "--draws",
+        "100",
+        "--discover",
+        "age,ward",
+    )
     said = run(*asked, "--html", "a.html", "-o", "a.json")
     assert "Verdict:" in said
     assert "age 70 or over, ward B" in said
@@ -142,7 +200,10 @@ def test_an_audit_may_search_as_well(run, file, tmp_path):
     assert "Groups found by a search" in page
     assert "age 70 or over, ward B" in page
     content = json.loads((tmp_path / "a.json").read_text())
-    jsonschema.validate(content, json.loads((ROOT / "src/propcal/schemas/audit.schema.json").read_text()))
+    jsonschema.validate(
+        content,
+        json.loads((ROOT / "src/propcal/schemas/audit.schema.json").read_text()),
+    )
     alone = json.loads(run("discover", file, *ASKED[:6], "--format", "json"))
     assert content["discovery"]["found"] == alone["found"]
     run("fit", file, *ASKED[:4], "--groups", "ward", "-o", "m.json")
@@ -156,7 +217,9 @@ def test_counts_are_protected_if_asked(run, file):
     )
     assert 0 <= abs(shown["people"] - exact["people"]) <= 2
     assert (shown["people"], shown["events"]) != (exact["people"], exact["events"])
-    assert f"(about {shown['people']:,.0f} people)" in run("discover", file, *ASKED, "--suppress", "11")
+    assert f"(about {shown['people']:,.0f} people)" in run(
+        "discover", file, *ASKED, "--suppress", "11"
+    )
 
 
 @pytest.mark.parametrize(
@@ -168,7 +231,10 @@ def test_counts_are_protected_if_asked(run, file):
             ("--score", "risk", "--outcome", "died", "--features", "age,died"),
             "--features: column 'died' is the outcome. Remove it from --features",
         ),
-        (("--score", "risk", "--outcome", "died", "--features", "age,height"), "height"),
+        (
+            ("--score", "risk", "--outcome", "died", "--features", "age,height"),
+            "height",
+        ),
     ],
 )
 def test_wrong_use_is_one_line(run, file, arguments, message):
@@ -183,8 +249,12 @@ def test_messages_name_files_columns_and_options(run, file, tmp_path):
     said = run("discover", "all.csv", *ASKED, code=2)
     assert "column 'died': everybody had the outcome (5,000 people)" in said
     people.assign(risk=people.risk.round()).to_csv(tmp_path / "whole.csv", index=False)
-    assert "column 'risk': every value is 0 or 1" in run("discover", "whole.csv", *ASKED, code=2)
+    assert "column 'risk': every value is 0 or 1" in run(
+        "discover", "whole.csv", *ASKED, code=2
+    )
     people.assign(age=50, ward="A").to_csv(tmp_path / "same.csv", index=False)
-    assert "--features: no column can be searched" in run("discover", "same.csv", *ASKED, code=2)
+    assert "--features: no column can be searched" in run(
+        "discover", "same.csv", *ASKED, code=2
+    )
     said = run("discover", file, *ASKED, "--protect", "risk", code=2)
     assert "--protect: column 'risk' is the score" in said

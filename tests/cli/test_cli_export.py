@@ -24,7 +24,9 @@ def run(capsys):
 
 @pytest.fixture
 def model(cohort, features, tmp_path):
-    fitted = PMCBoost.paper(alpha=0.3).fit(cohort["score"], cohort["y"], sensitive_features=features)
+    fitted = PMCBoost.paper(alpha=0.3).fit(
+        cohort["score"], cohort["y"], sensitive_features=features
+    )
     fitted.correction_.save("model.json")
     return fitted.correction_
 
@@ -46,11 +48,16 @@ def test_the_file_scores_a_table(run, model, cohort):
     assert "score.sql" in out
     text = Path("score.sql").read_text(encoding="utf-8")
     assert text == model.to_sql("sqlite", score="risk", table="visits").script
-    rows = cohort[["score", "race", "gender"]].astype(object).where(cohort.notna(), None)
+    rows = (
+        cohort[["score", "race", "gender"]].astype(object).where(cohort.notna(), None)
+    )
     setup, query = text.removesuffix(";\n").rsplit(";\n", 1)
     with closing(sqlite3.connect(":memory:")) as database:
         database.execute("CREATE TABLE visits (risk REAL, race TEXT, gender TEXT)")
-        database.executemany("INSERT INTO visits VALUES (?, ?, ?)", rows.itertuples(index=False, name=None))
+        database.executemany(
+            "INSERT INTO visits VALUES (?, ?, ?)",
+            rows.itertuples(index=False, name=None),
+        )
         database.executescript(setup + ";")
         found = [row[-1] for row in database.execute(query)]
     assert found == model.apply(cohort["score"], cohort[["race", "gender"]]).tolist()
@@ -70,7 +77,16 @@ def test_without_a_file_it_prints_and_every_option_is_passed_on(run, model):
             "--form",
             "case",
         ),
-        *("--column", "c", "--unseen", "keep", "--type", "race=text", "--rename", "race=R=1"),
+        *(
+            "--column",
+            "c",
+            "--unseen",
+            "keep",
+            "--type",
+            "race=text",
+            "--rename",
+            "race=R=1",
+        ),
     )
     assert (code, err) == (
         2,
@@ -89,11 +105,30 @@ def test_without_a_file_it_prints_and_every_option_is_passed_on(run, model):
             "--form",
             "case",
         ),
-        *("--column", "c", "--unseen", "keep", "--type", "race=text", "--rename", "race=RACE"),
+        *(
+            "--column",
+            "c",
+            "--unseen",
+            "keep",
+            "--type",
+            "race=text",
+            "--rename",
+            "race=RACE",
+        ),
     )
-    options = {"types": {"race": "text"}, "columns": {"race": "RACE"}, "unseen": "keep", "column": "c"}
+    options = {
+        "types": {"race": "text"},
+        "columns": {"race": "RACE"},
+        "unseen": "keep",
+        "column": "c",
+    }
     assert (code, err) == (0, "")
-    assert out == model.to_sql("postgres", score="r", table="a.b", form="case", **options).script
+    assert (
+        out
+        == model.to_sql(
+            "postgres", score="r", table="a.b", form="case", **options
+        ).script
+    )
 
 
 @pytest.mark.parametrize(
@@ -127,16 +162,26 @@ def test_what_is_no_correction_is_told_by_what_it_is(run, model, cohort):
     cohort.to_csv("people.csv")
     cohort.to_csv("people.csv.gz")
     cohort.to_parquet("people.parquet")
-    Atoms.from_frame(cohort, score="score", outcome="y", groups=["race"]).save("people.atoms")
-    kinds = {".csv": "a table", ".csv.gz": "a compressed file", ".parquet": "a Parquet table"}
+    Atoms.from_frame(cohort, score="score", outcome="y", groups=["race"]).save(
+        "people.atoms"
+    )
+    kinds = {
+        ".csv": "a table",
+        ".csv.gz": "a compressed file",
+        ".parquet": "a Parquet table",
+    }
     for ending, kind in {**kinds, ".atoms": "an atoms file"}.items():
         code, _, err = run("export", f"people{ending}", "--score", "risk")
         assert (code, err.count("\n")) == (2, 1)
         assert (
-            f"people{ending} is not a correction file but {kind}. Make a correction with propcal fit" in err
+            f"people{ending} is not a correction file but {kind}. Make a correction with propcal fit"
+            in err
         )
     Path("people.atoms").write_bytes(Path("people.atoms").read_bytes()[:1000])
-    assert "a truncated Parquet file" in run("export", "people.atoms", "--score", "risk")[2]
+    assert (
+        "a truncated Parquet file"
+        in run("export", "people.atoms", "--score", "risk")[2]
+    )
 
 
 def test_a_file_is_not_overwritten_unasked(run, model):
@@ -145,5 +190,8 @@ def test_a_file_is_not_overwritten_unasked(run, model):
     assert code == 2
     assert "--force" in err
     assert Path("score.sql").read_text() == "mine"
-    assert run("export", "model.json", "--score", "risk", "-o", "score.sql", "--force")[0] == 0
+    assert (
+        run("export", "model.json", "--score", "risk", "-o", "score.sql", "--force")[0]
+        == 0
+    )
     assert Path("score.sql").read_text().startswith("-- Corrected scores for DuckDB")

@@ -22,7 +22,9 @@ def test_the_commands_of_the_guide_run(capfd):
     visits[10_000:].to_parquet("new.parquet")
     Path("propcal.toml").write_text(re.search(r"```toml\n(.*?)```", PAGE, re.DOTALL)[1])
     commands = [
-        line for block in re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL) for line in block.splitlines()
+        line
+        for block in re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
+        for line in block.splitlines()
     ]
     assert len(commands) >= 9
     for command in commands:
@@ -44,7 +46,13 @@ def test_the_commands_of_the_start_page_run(capfd):
         for line in block.splitlines()
     ]
     commands = [shlex.split(line) for line in lines if line.startswith("propcal")]
-    assert [words[1] for words in commands] == ["demo", "audit", "fit", "audit", "apply"]
+    assert [words[1] for words in commands] == [
+        "demo",
+        "audit",
+        "fit",
+        "audit",
+        "apply",
+    ]
     for _, *arguments in commands:
         with pytest.raises(SystemExit) as end:
             main(arguments)

@@ -14,18 +14,31 @@ import pytest
 
 from propcal import Monitor
 
-FIRST = ("--time", "seen_at", "--score", "risk", "--outcome", "y", "--groups", "race,gender")
+FIRST = (
+    "--time",
+    "seen_at",
+    "--score",
+    "risk",
+    "--outcome",
+    "y",
+    "--groups",
+    "race,gender",
+)
 
 
 @pytest.fixture
 def months(people):
     """Six files, one a month; Black people have fewer events in the last three."""
     rng = np.random.default_rng(7)
-    whole = people.sample(len(people) * 4, replace=True, random_state=1).reset_index(drop=True)
+    whole = people.sample(len(people) * 4, replace=True, random_state=1).reset_index(
+        drop=True
+    )
     month = np.arange(len(whole)) % 6
     factor = np.where((whole.race == "Black") & (month >= 3), 0.4, 1.0)
     whole["y"] = (rng.random(len(whole)) < whole.risk * factor).astype(int)
-    whole["seen_at"] = pd.to_datetime("2024-01-10") + pd.to_timedelta(month * 31, unit="D")
+    whole["seen_at"] = pd.to_datetime("2024-01-10") + pd.to_timedelta(
+        month * 31, unit="D"
+    )
     for i in range(6):
         whole[month == i].to_csv(f"m{i + 1}.csv", index=False)
     return whole
@@ -44,14 +57,26 @@ def test_a_state_grows_month_by_month_and_the_alarm_ends_a_run_with_code_1(month
     assert "alarm: an alarm stands for Black" in run(
         "monitor", "m6.csv", "--state", "a.monitor", "--fail-on", "alarm", code=1
     )
-    assert "an alarm stands for" in run("monitor", "--state", "a.monitor", "--fail-on", "alarm", code=1)
-    run("monitor", "--state", "a.monitor", "--fail-on", "new-alarm")  # raised by an earlier run
+    assert "an alarm stands for" in run(
+        "monitor", "--state", "a.monitor", "--fail-on", "alarm", code=1
+    )
+    run(
+        "monitor", "--state", "a.monitor", "--fail-on", "new-alarm"
+    )  # raised by an earlier run
 
 
 def test_all_outputs_are_written_together(months, run):
     names = ("--html", "a.html", "-o", "a.json", "--metrics", "a.prom")
     said = run(
-        "monitor", "m*.csv", "--state", "a.monitor", *FIRST, *names, "--recalibrate", "--unit", "patients"
+        "monitor",
+        "m*.csv",
+        "--state",
+        "a.monitor",
+        *FIRST,
+        *names,
+        "--recalibrate",
+        "--unit",
+        "patients",
     )
     assert "Written: a.html, a.json, a.prom" in said
     content = json.loads(Path("a.json").read_text())
@@ -61,7 +86,9 @@ def test_all_outputs_are_written_together(months, run):
     assert Path("a.prom").read_text().endswith("# EOF\n")
     printed = run("monitor", "--state", "a.monitor", "--format", "json")
     assert json.loads(printed)["alarms"] == content["alarms"]
-    run("monitor", "--state", "a.monitor", *names)  # replaced without asking, as by every run
+    run(
+        "monitor", "--state", "a.monitor", *names
+    )  # replaced without asking, as by every run
 
 
 def test_options_come_from_a_file_too(months, run):
@@ -75,18 +102,33 @@ def test_options_come_from_a_file_too(months, run):
 
 
 def test_periods_are_held_back_and_replaced(months, run):
-    said = run("monitor", "m*.csv", "--state", "a.monitor", *FIRST, "--delay", "30d", "--as-of", "2024-06-10")
+    said = run(
+        "monitor",
+        "m*.csv",
+        "--state",
+        "a.monitor",
+        *FIRST,
+        "--delay",
+        "30d",
+        "--as-of",
+        "2024-06-10",
+    )
     assert "Added: 2024-01, 2024-02, 2024-03 and 2024-04." in said
     assert (
-        "Held back, because their outcomes may not be known yet: 2024-05 and 2024-06. 2024-05 can be" in said
+        "Held back, because their outcomes may not be known yet: 2024-05 and 2024-06. 2024-05 can be"
+        in said
     )
     fewer = pd.read_csv("m2.csv")[:-5]
     fewer.to_csv("m2b.csv", index=False)
     wrong = run("monitor", "m2b.csv", "--state", "a.monitor", code=2)
     assert "2024-02 is in the state already" in wrong
     assert "--replace 2024-02" in wrong
-    assert "Replaced: 2024-02 (" in run("monitor", "m2b.csv", "--state", "a.monitor", "--replace", "2024-02")
-    nothing = run("monitor", "m6.csv", "--state", "b.monitor", *FIRST, "--as-of", "2024-06-10")
+    assert "Replaced: 2024-02 (" in run(
+        "monitor", "m2b.csv", "--state", "a.monitor", "--replace", "2024-02"
+    )
+    nothing = run(
+        "monitor", "m6.csv", "--state", "b.monitor", *FIRST, "--as-of", "2024-06-10"
+    )
     assert "nothing to add yet" in nothing
     assert not Path("b.monitor").exists()
 
@@ -95,7 +137,10 @@ def test_periods_are_held_back_and_replaced(months, run):
     ("arguments", "told"),
     [
         (["--groups", "race"], "--groups: groups cannot differ from the state's"),
-        (["--n-bins", "5"], "--n-bins: the number of risk ranges cannot differ from the state's"),
+        (
+            ["--n-bins", "5"],
+            "--n-bins: the number of risk ranges cannot differ from the state's",
+        ),
         (["--every", "week"], "--every: the length of a period cannot differ"),
         (["--score", "age"], "score"),
         (["--baseline", "2024-01"], "--baseline"),
@@ -108,20 +153,28 @@ def test_periods_are_held_back_and_replaced(months, run):
         (["--replace", "March"], "is not a month"),
     ],
 )
-def test_what_differs_from_the_state_is_said_and_the_state_stays(months, run, arguments, told):
+def test_what_differs_from_the_state_is_said_and_the_state_stays(
+    months, run, arguments, told
+):
     run("monitor", "m1.csv", "--state", "a.monitor", *FIRST)
     before = Path("a.monitor").read_bytes()
     assert told in run("monitor", "m2.csv", "--state", "a.monitor", *arguments, code=2)
     assert Path("a.monitor").read_bytes() == before
 
 
-def test_later_runs_may_change_the_delay_and_how_missing_values_are_treated(months, run):
+def test_later_runs_may_change_the_delay_and_how_missing_values_are_treated(
+    months, run
+):
     run("monitor", "m1.csv", "--state", "a.monitor", *FIRST)
     run("monitor", "m2.csv", "--state", "a.monitor", "--delay", "9d", "--drop-missing")
     settings = Monitor.load("a.monitor").settings
     assert (settings["delay"], settings["drop_missing"]) == (9, True)
-    run("monitor", "m3.csv", "--state", "a.monitor", "--groups", "gender,race")  # the order does not matter
-    said = run("monitor", "m4.csv", "--state", "a.monitor", "--missing", "exclude", code=2)
+    run(
+        "monitor", "m3.csv", "--state", "a.monitor", "--groups", "gender,race"
+    )  # the order does not matter
+    said = run(
+        "monitor", "m4.csv", "--state", "a.monitor", "--missing", "exclude", code=2
+    )
     assert "The state has missing" in said
 
 
@@ -134,7 +187,9 @@ def test_two_first_runs_at_once_do_not_lose_a_state(months, run, monkeypatch):
 
     add = Monitor.add
     monkeypatch.setattr(Monitor, "add", meanwhile)
-    said = run("monitor", "m1.csv", "--state", "a.monitor", *FIRST, "--html", "a.html", code=2)
+    said = run(
+        "monitor", "m1.csv", "--state", "a.monitor", *FIRST, "--html", "a.html", code=2
+    )
     assert "a.monitor was created by another run in the meantime" in said
     assert Path("a.monitor").read_bytes() == other
     assert not Path("a.html").exists()
@@ -149,26 +204,38 @@ def test_a_copy_of_a_file_and_an_empty_export_are_noticed(months, run):
     run("monitor", "m1.csv", "--state", "a.monitor", *FIRST)
     Path("empty.csv").write_text(Path("m1.csv").read_text().splitlines()[0] + "\n")
     before = Path("a.monitor").read_bytes()
-    assert "empty.csv: there are no rows" in run("monitor", "empty.csv", "--state", "a.monitor", code=2)
+    assert "empty.csv: there are no rows" in run(
+        "monitor", "empty.csv", "--state", "a.monitor", code=2
+    )
     assert Path("a.monitor").read_bytes() == before
 
 
 def test_a_state_can_be_shown_where_nothing_may_be_written(months, run, monkeypatch):
     run("monitor", "m1.csv", "--state", "a.monitor", *FIRST)
     allowed = os.access
-    monkeypatch.setattr(os, "access", lambda path, mode: not mode & os.W_OK and allowed(path, mode))
+    monkeypatch.setattr(
+        os, "access", lambda path, mode: not mode & os.W_OK and allowed(path, mode)
+    )
     assert "No alarm in 2024-01" in run("monitor", "--state", "a.monitor")
     assert "is not writable" in run("monitor", "m2.csv", "--state", "a.monitor", code=2)
-    assert "is not writable" in run("monitor", "--state", "a.monitor", "--html", "a.html", code=2)
+    assert "is not writable" in run(
+        "monitor", "--state", "a.monitor", "--html", "a.html", code=2
+    )
 
 
 def test_a_new_state_needs_columns_and_files(months, run):
-    assert "needs --time, --score and --outcome" in run("monitor", "m1.csv", "--state", "a.monitor", code=2)
+    assert "needs --time, --score and --outcome" in run(
+        "monitor", "m1.csv", "--state", "a.monitor", code=2
+    )
     assert "Name files to begin one" in run("monitor", "--state", "a.monitor", code=2)
-    assert "is also an input file" in run("monitor", "m1.csv", "--state", "m1.csv", *FIRST, code=2)
+    assert "is also an input file" in run(
+        "monitor", "m1.csv", "--state", "m1.csv", *FIRST, code=2
+    )
     text = Path("a.monitor")
     text.write_text("state")
-    assert "a.monitor" in run("monitor", "m1.csv", "--state", "a.monitor", *FIRST, code=2)
+    assert "a.monitor" in run(
+        "monitor", "m1.csv", "--state", "a.monitor", *FIRST, code=2
+    )
     assert text.read_text() == "state"
 
 
@@ -188,7 +255,9 @@ def test_a_run_that_is_killed_leaves_the_old_state_whole(months, run):
         "from propcal.cli import main\n"
         "main(['monitor', 'm2.csv', '--state', 'a.monitor'])\n"
     )
-    process = subprocess.Popen([sys.executable, "-c", slow], env={**os.environ, "OMP_NUM_THREADS": "1"})
+    process = subprocess.Popen(
+        [sys.executable, "-c", slow], env={**os.environ, "OMP_NUM_THREADS": "1"}
+    )
     for _ in range(300):
         if Path("writing").exists():
             break

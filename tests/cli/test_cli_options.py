@@ -1,4 +1,6 @@
-"""The command line is generated from records: one field is one option, with its help, flag and text."""
+"""The command line is generated from records: one field is one option, with its help,
+flag and text.
+"""
 
 import inspect
 from dataclasses import dataclass, fields
@@ -27,7 +29,9 @@ from propcal.options import (
     spelled_out,
 )
 
-COMMANDS = {command.name: command for command in typer.main.get_command(app).commands.values()}
+COMMANDS = {
+    command.name: command for command in typer.main.get_command(app).commands.values()
+}
 ROLES = Roles(
     score="risk",
     outcome="died",
@@ -38,8 +42,19 @@ ROLES = Roles(
     na=["NA", "-1"],
     drop_missing=True,
 )
-RULE = Given(AuditRule, intersections=2, gamma=0.02, n_bins=10, binning=[0.0, 0.1, 1.0], min_events=0)
-NAMES = Identity(score="Sepsis risk", unit="patients", labels={"sex": {"F": "women", "": "not recorded"}})
+RULE = Given(
+    AuditRule,
+    intersections=2,
+    gamma=0.02,
+    n_bins=10,
+    binning=[0.0, 0.1, 1.0],
+    min_events=0,
+)
+NAMES = Identity(
+    score="Sepsis risk",
+    unit="patients",
+    labels={"sex": {"F": "women", "": "not recorded"}},
+)
 
 
 def shown(*arguments):
@@ -61,9 +76,13 @@ def test_every_option_is_in_the_long_help(command):
     more = "--help-all" if "--help-all" in shown(command, "--help") else "--help"
     said = shown(command, more)
     for parameter in COMMANDS[command].params:
-        assert all(flag in said for flag in parameter.opts if flag.startswith("--")), parameter.name
+        assert all(flag in said for flag in parameter.opts if flag.startswith("--")), (
+            parameter.name
+        )
         assert parameter.param_type_name == "argument" or parameter.help
-        assert all(choice in said for choice in (parameter.metavar or "").split("|")), parameter.name
+        assert all(choice in said for choice in (parameter.metavar or "").split("|")), (
+            parameter.name
+        )
 
 
 def test_lists_of_choices_break_between_words():
@@ -76,7 +95,11 @@ def test_what_is_typed_for_records_makes_the_same_records():
     def command(
         roles: Annotated[Roles, Without("site")],
         reading: Reading,
-        rule: Annotated[Given, AuditRule, Only("intersections", "gamma", "n_bins", "binning", "min_events")],
+        rule: Annotated[
+            Given,
+            AuditRule,
+            Only("intersections", "gamma", "n_bins", "binning", "min_events"),
+        ],
         names: Identity,
     ) -> None:
         """Hear records."""
@@ -95,15 +118,32 @@ def test_what_is_typed_for_records_makes_the_same_records():
 
 
 def test_only_options_that_a_command_has_are_typed_for_it():
-    fit = words("fit", ROLES, Roles(site="ward"), Given(AuditRule, gamma=0.02, min_people=40), NAMES)
+    fit = words(
+        "fit",
+        ROLES,
+        Roles(site="ward"),
+        Given(AuditRule, gamma=0.02, min_people=40),
+        NAMES,
+    )
     assert "--site" not in fit
     assert "--min-people" not in fit
     assert "--score-name" not in fit
-    assert fit[-6:] == ["--unit", "patients", "--label", "sex.F=women", "--label", "sex.=not recorded"]
+    assert fit[-6:] == [
+        "--unit",
+        "patients",
+        "--label",
+        "sex.F=women",
+        "--label",
+        "sex.=not recorded",
+    ]
 
 
 def test_given_options_have_the_names_of_the_library():
-    assert given(NAMES) == {"score_name": "Sepsis risk", "unit": "patients", "labels": NAMES.labels}
+    assert given(NAMES) == {
+        "score_name": "Sepsis risk",
+        "unit": "patients",
+        "labels": NAMES.labels,
+    }
     assert given(Roles(), Given(AuditRule, min_events=0)) == {"min_events": 0}
 
 
@@ -111,11 +151,20 @@ def test_editors_and_type_checkers_know_the_arguments_of_an_audit():
     names = [argument_of(f) for record in (AuditRule, Identity) for f in fields(record)]
     assert set(AuditOptions.__annotations__) == set(names)
     assert set(LossOptions.__annotations__) == {f.name for f in fields(LossRule)}
-    for function, own in ((propcal.audit, 7), (propcal.compare, 6), (propcal.pmc_loss, 4)):
+    for function, own in (
+        (propcal.audit, 7),
+        (propcal.compare, 6),
+        (propcal.pmc_loss, 4),
+    ):
         known = list(inspect.signature(function).parameters)[own:]
         assert known == (names if own > 4 else [f.name for f in fields(LossRule)])
-        assert all(name in function.__doc__ for name in known) or function is not propcal.audit
-    with pytest.raises(TypeError, match=r"audit\(\) got an unexpected keyword argument 'alfa'"):
+        assert (
+            all(name in function.__doc__ for name in known)
+            or function is not propcal.audit
+        )
+    with pytest.raises(
+        TypeError, match=r"audit\(\) got an unexpected keyword argument 'alfa'"
+    ):
         propcal.audit([0, 1], [0.1, 0.2], alfa=0.1)
 
 
@@ -125,7 +174,10 @@ def test_what_a_docstring_leaves_out_is_described_by_the_record():
 
     read.__doc__ = "Read.\n\n    Parameters\n    ----------\n    files : list\n\n    Returns\n    -------\n"
     spelled_out(Reading)(read)
-    assert "resolution : float | None, default=None\n        Round scores to this grid" in read.__doc__
+    assert (
+        "resolution : float | None, default=None\n        Round scores to this grid"
+        in read.__doc__
+    )
 
 
 def test_a_new_option_is_one_field():
@@ -164,7 +216,16 @@ def test_a_new_option_is_one_field():
     ],
 )
 def test_errors_say_how_a_share_is_written(option, text, told, capsys):
-    words = ["audit", "people.csv", "--score", "risk", "--outcome", "died", option, text]
+    words = [
+        "audit",
+        "people.csv",
+        "--score",
+        "risk",
+        "--outcome",
+        "died",
+        option,
+        text,
+    ]
     with pytest.raises(SystemExit, match="2"):
         main(words)
     assert told in capsys.readouterr().err

@@ -1,4 +1,6 @@
-"""Whose rows a command takes: outcomes in words, people left out, codes as groups; and what it refuses."""
+"""Whose rows a command takes: outcomes in words, people left out, codes as groups; and
+what it refuses.
+"""
 
 import json
 
@@ -37,16 +39,37 @@ def test_people_without_a_score_are_left_out_and_reported(gaps, run):
     told = "60 of 3,000 people (2.0 %) have no score or outcome and were left out: by race, "
     shown = " ".join(run("audit", "gaps.csv", *COLUMNS, "--drop-missing").split())
     assert told in shown
-    assert "--drop-missing -o model.json" in shown  # the next command leaves out the same people
-    assert told in run("fit", "gaps.csv", *COLUMNS, "--drop-missing", "-o", "model.json")
-    assert told in run("atoms", "gaps.csv", *COLUMNS, "--drop-missing", "-o", "gaps.atoms")
+    assert (
+        "--drop-missing -o model.json" in shown
+    )  # the next command leaves out the same people
+    assert told in run(
+        "fit", "gaps.csv", *COLUMNS, "--drop-missing", "-o", "model.json"
+    )
+    assert told in run(
+        "atoms", "gaps.csv", *COLUMNS, "--drop-missing", "-o", "gaps.atoms"
+    )
     assert told in " ".join(run("audit", "gaps.atoms").split())
-    run("atoms", "gaps.csv", *COLUMNS, "--drop-missing", "--resolution", "2^-10", "-o", "coarse.atoms")
+    run(
+        "atoms",
+        "gaps.csv",
+        *COLUMNS,
+        "--drop-missing",
+        "--resolution",
+        "2^-10",
+        "-o",
+        "coarse.atoms",
+    )
     run("merge", "gaps.atoms", "coarse.atoms", "--allow-repeated", "-o", "twice.atoms")
-    assert "120 of 6,000 people (2.0 %)" in " ".join(run("audit", "twice.atoms").split())
-    found = json.loads(run("audit", "gaps.csv", *COLUMNS, "--drop-missing", "--format", "json"))
+    assert "120 of 6,000 people (2.0 %)" in " ".join(
+        run("audit", "twice.atoms").split()
+    )
+    found = json.loads(
+        run("audit", "gaps.csv", *COLUMNS, "--drop-missing", "--format", "json")
+    )
     assert any(note.startswith(told) for note in found["notes"])
-    assert "leave out --drop-missing" in run("audit", "gaps.atoms", "--drop-missing", code=2)
+    assert "leave out --drop-missing" in run(
+        "audit", "gaps.atoms", "--drop-missing", code=2
+    )
 
 
 def test_few_people_left_out_are_not_counted_out(people, run):
@@ -54,13 +77,25 @@ def test_few_people_left_out_are_not_counted_out(people, run):
     frame.loc[:3, "risk"] = np.nan
     frame.to_csv("gaps.csv", index=False)
     told = "Fewer than 11 people have no score or outcome and were left out."
-    assert told in run("fit", "gaps.csv", *COLUMNS, "--drop-missing", "-o", "model.json")
-    arguments = ("gaps.csv", *COLUMNS, "--drop-missing", "--suppress", "0", "-o", "open.json")
+    assert told in run(
+        "fit", "gaps.csv", *COLUMNS, "--drop-missing", "-o", "model.json"
+    )
+    arguments = (
+        "gaps.csv",
+        *COLUMNS,
+        "--drop-missing",
+        "--suppress",
+        "0",
+        "-o",
+        "open.json",
+    )
     assert "4 of 3,000 people (0.13 %)" in run("fit", *arguments)
 
 
 def test_repeat_visits_reach_the_fit(people, run):
-    again = people.loc[people.index.repeat(3)].assign(patient=np.repeat(np.arange(len(people)), 3))
+    again = people.loc[people.index.repeat(3)].assign(
+        patient=np.repeat(np.arange(len(people)), 3)
+    )
     again.to_csv("visits.csv", index=False)
     out = run("fit", "visits.csv", *COLUMNS, "--cluster", "patient", "-o", "model.json")
     assert "--cluster patient" in out  # in the command that comes next
@@ -77,16 +112,23 @@ def test_a_missing_code_is_named_and_left_out(people, run):
     assert "60 of 3,000 people" in shown
 
 
-@pytest.mark.parametrize("words", [("yes", "no"), ("Y", "N"), ("TRUE", "FALSE"), ("t", "f")])
+@pytest.mark.parametrize(
+    "words", [("yes", "no"), ("Y", "N"), ("TRUE", "FALSE"), ("t", "f")]
+)
 def test_an_outcome_may_be_said_in_words(files, run, words):
     files.assign(y=np.where(files.y == 1, *words)).to_csv("words.csv", index=False)
     run("atoms", "words.csv", *COLUMNS, "-o", "words.atoms")
     run("atoms", "past.csv", *COLUMNS, "-o", "past.atoms")
-    assert Atoms.load("words.atoms").fingerprint() == Atoms.load("past.atoms").fingerprint()
+    assert (
+        Atoms.load("words.atoms").fingerprint()
+        == Atoms.load("past.atoms").fingerprint()
+    )
 
 
 def test_another_outcome_asks_for_the_event(files, run):
-    files.assign(y=np.where(files.y == 1, "EXPIRED", "SENT HOME")).to_csv("status.csv", index=False)
+    files.assign(y=np.where(files.y == 1, "EXPIRED", "SENT HOME")).to_csv(
+        "status.csv", index=False
+    )
     error = run("audit", "status.csv", *COLUMNS, code=2)
     assert error == (
         "propcal: column 'y' must be 0 or 1, or yes or no; it holds 'EXPIRED' and 'SENT HOME'. Say which of "
@@ -94,11 +136,17 @@ def test_another_outcome_asks_for_the_event(files, run):
     )
     run("atoms", "past.csv", *COLUMNS, "-o", "past.atoms")
     run("atoms", "status.csv", *COLUMNS, "--positive", "expired", "-o", "status.atoms")
-    assert Atoms.load("status.atoms").fingerprint() == Atoms.load("past.atoms").fingerprint()
+    assert (
+        Atoms.load("status.atoms").fingerprint()
+        == Atoms.load("past.atoms").fingerprint()
+    )
     shown = run("audit", "status.csv", *COLUMNS, "--positive", "EXPIRED")
     assert "--positive EXPIRED" in shown.splitlines()[-1]
     error = run("audit", "status.csv", *COLUMNS, "--positive", "DIED", code=2)
-    assert error == "propcal: column 'y': no value is 'DIED'. It holds 'EXPIRED' and 'SENT HOME'.\n"
+    assert (
+        error
+        == "propcal: column 'y': no value is 'DIED'. It holds 'EXPIRED' and 'SENT HOME'.\n"
+    )
 
 
 @pytest.mark.parametrize("source", ["codes.csv", "codes.parquet"])
@@ -107,10 +155,25 @@ def test_many_codes_can_be_groups_on_request(people, run, source):
     frame.to_csv("codes.csv", index=False)
     frame.to_parquet("codes.parquet")
     columns = ("--score", "risk", "--outcome", "y")
-    error = run("atoms", source, *columns, "--groups", "hospital", "-o", "codes.atoms", code=2)
+    error = run(
+        "atoms", source, *columns, "--groups", "hospital", "-o", "codes.atoms", code=2
+    )
     assert "40 different numbers" in error
-    assert "if the numbers are codes, ask for them as groups, --as-levels hospital" in error
-    run("atoms", source, *columns, "--groups", "race", "--as-levels", "hospital", "-o", "codes.atoms")
+    assert (
+        "if the numbers are codes, ask for them as groups, --as-levels hospital"
+        in error
+    )
+    run(
+        "atoms",
+        source,
+        *columns,
+        "--groups",
+        "race",
+        "--as-levels",
+        "hospital",
+        "-o",
+        "codes.atoms",
+    )
     found = Atoms.load("codes.atoms")
     assert found.patterns.attributes == ("race", "hospital")
     assert len(found.patterns.levels[1]) == 40
@@ -122,12 +185,20 @@ def test_many_codes_can_be_groups_on_request(people, run, source):
 def test_identifiers_are_no_groups_even_on_request(people):
     frame = people.assign(number=np.arange(len(people)))
     with pytest.raises(InputError, match="3,000 different values; at most 200"):
-        Atoms.from_frame(frame, score="risk", outcome="y", groups=Groups(columns=[], as_levels=["number"]))
+        Atoms.from_frame(
+            frame,
+            score="risk",
+            outcome="y",
+            groups=Groups(columns=[], as_levels=["number"]),
+        )
     with pytest.raises(InputError, match="'age' is cut into ranges"):
         Groups(cuts={"age": [40]}, as_levels=["age"])
     with pytest.raises(InputError, match="there is no column 'ward'"):
         propcal.audit(
-            frame.y, frame.risk, sensitive_features=frame[["race"]], groups=Groups(as_levels=["ward"])
+            frame.y,
+            frame.risk,
+            sensitive_features=frame[["race"]],
+            groups=Groups(as_levels=["ward"]),
         )
 
 
@@ -136,9 +207,13 @@ def test_a_reversed_score_is_not_fitted_unless_asked_for(people, run):
     error = run("fit", "survival.csv", *COLUMNS, "-o", "model.json", code=2)
     assert "it ranks people the wrong way round" in error
     assert (
-        "Check that the right value of the outcome means the event (--positive). If it does, the sc" in error
+        "Check that the right value of the outcome means the event (--positive). If it does, the sc"
+        in error
     )
-    assert "probably a survival probability; use 1 - score, or --allow-reversed if it is meant" in error
+    assert (
+        "probably a survival probability; use 1 - score, or --allow-reversed if it is meant"
+        in error
+    )
     run("fit", "survival.csv", *COLUMNS, "--allow-reversed", "-o", "model.json")
     assert Correction.load("model.json")
     assert "THE SCORE RANKS PEOPLE THE WRONG WAY ROUND" in " ".join(
@@ -156,7 +231,9 @@ def test_an_outcome_that_all_share_is_said_to_be_so(people, run, value, who):
     assert "if a join of two tables failed" in shown
     assert "propcal fit" not in shown
     error = run("fit", "alike.csv", *COLUMNS, "-o", "model.json", code=2)
-    assert error.startswith(f"propcal: a correction needs both classes of the outcome: {who} had the outcome")
+    assert error.startswith(
+        f"propcal: a correction needs both classes of the outcome: {who} had the outcome"
+    )
 
 
 def test_a_fit_prints_no_small_counts(people, run):
@@ -176,12 +253,18 @@ def test_a_fit_prints_no_small_counts(people, run):
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("explain", "model.json"), "There is no command explain: why a score changed is told in Python"),
+        (
+            ("explain", "model.json"),
+            "There is no command explain: why a score changed is told in Python",
+        ),
         (
             ("report",),
             "There is no command report: propcal audit FILES ... --html report.html writes a report",
         ),
-        (("audit", "model.json", *COLUMNS), "model.json is a JSON file, perhaps a correction"),
+        (
+            ("audit", "model.json", *COLUMNS),
+            "model.json is a JSON file, perhaps a correction",
+        ),
         (
             ("audit", "past.csv", *COLUMNS[:4], "--groups", "race;gender"),
             "If these are 2 columns, separate them with commas: race,gender",
@@ -196,13 +279,22 @@ def test_a_fit_prints_no_small_counts(people, run):
         ),
     ],
 )
-def test_what_is_looked_for_elsewhere_is_told_where_it_is(files, model, run, arguments, told):
+def test_what_is_looked_for_elsewhere_is_told_where_it_is(
+    files, model, run, arguments, told
+):
     files.drop(columns="gender").to_csv("other.csv", index=False)
     assert told in run(*arguments, code=2)
 
 
 def test_a_label_that_is_not_used_is_told(files, run, capfd):
-    labels = ("--label", "gender.F=women", "--label", "sex.F=women", "--label", "gender.X=others")
+    labels = (
+        "--label",
+        "gender.F=women",
+        "--label",
+        "sex.F=women",
+        "--label",
+        "gender.X=others",
+    )
     for command, output in (("audit", ()), ("fit", ("-o", "m.json"))):
         with pytest.raises(SystemExit):
             main([command, "past.csv", *COLUMNS, *labels, *output])
@@ -212,17 +304,43 @@ def test_a_label_that_is_not_used_is_told(files, run, capfd):
         assert "gender.F" not in err
 
 
-def test_a_score_that_is_the_outcome_is_told_when_it_is_corrected(files, model, run, capfd):
+def test_a_score_that_is_the_outcome_is_told_when_it_is_corrected(
+    files, model, run, capfd
+):
     with pytest.raises(SystemExit):
         main(["apply", "model.json", "past.csv", "--score", "y", "-o", "out.csv"])
-    assert "column 'y' holds only 0 and 1; is it the outcome instead of the score?" in capfd.readouterr().err
+    assert (
+        "column 'y' holds only 0 and 1; is it the outcome instead of the score?"
+        in capfd.readouterr().err
+    )
 
 
 def test_the_next_commands_keep_what_was_said(people, run):
-    frame = people.assign(w=1.5, risk=people.risk.astype(object).where(people.index % 50 > 0, "-9"))
+    frame = people.assign(
+        w=1.5, risk=people.risk.astype(object).where(people.index % 50 > 0, "-9")
+    )
     frame.to_csv("gaps.csv", index=False)
-    said = ("--weight", "w", "--weight-kind", "survey", "--na", "-9", "--drop-missing", "--unit", "stays")
-    out = run("fit", "gaps.csv", *COLUMNS, *said, "--label", "gender.F=women", "-o", "model.json")
+    said = (
+        "--weight",
+        "w",
+        "--weight-kind",
+        "survey",
+        "--na",
+        "-9",
+        "--drop-missing",
+        "--unit",
+        "stays",
+    )
+    out = run(
+        "fit",
+        "gaps.csv",
+        *COLUMNS,
+        *said,
+        "--label",
+        "gender.F=women",
+        "-o",
+        "model.json",
+    )
     audit, apply = out.splitlines()[-2:]
     for flag in (
         "--weight-kind survey",
@@ -241,6 +359,12 @@ def test_the_next_commands_keep_what_was_said(people, run):
 def test_a_reversed_score_is_the_first_thing_said_and_no_fit_is_suggested(people, run):
     people.assign(risk=1 - people.risk).to_csv("survival.csv", index=False)
     lines = run("audit", "survival.csv", *COLUMNS, "--unit", "patients").splitlines()
-    assert lines[1].strip().startswith("THE SCORE RANKS PATIENTS THE WRONG WAY ROUND (AUROC 0.")
-    assert lines[-1] == "Before correcting it, find out why it ranks the wrong way round."
+    assert (
+        lines[1]
+        .strip()
+        .startswith("THE SCORE RANKS PATIENTS THE WRONG WAY ROUND (AUROC 0.")
+    )
+    assert (
+        lines[-1] == "Before correcting it, find out why it ranks the wrong way round."
+    )
     assert "propcal fit" not in "".join(lines)

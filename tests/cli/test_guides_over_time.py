@@ -29,7 +29,9 @@ def call(arguments):
 def test_the_commands_about_time():
     visits = make_ed_visits(9000, seed=1).rename(columns={"true_risk": "risk"})
     days = np.arange(len(visits)) % 390
-    visits["arrived"] = (pd.to_datetime("2025-01-01") + pd.to_timedelta(days, unit="D")).strftime("%Y-%m-%d")
+    visits["arrived"] = (
+        pd.to_datetime("2025-01-01") + pd.to_timedelta(days, unit="D")
+    ).strftime("%Y-%m-%d")
     visits[visits.arrived < "2026"].to_csv("2025.csv", index=False)
     visits[visits.arrived >= "2026"].to_csv("2026-01.csv", index=False)
     found = commands("monitor.md")

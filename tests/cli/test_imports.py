@@ -1,4 +1,6 @@
-"""What takes long to import is imported by the commands that need it, and by no others."""
+"""What takes long to import is imported by the commands that need it, and by no
+others.
+"""
 
 import subprocess
 import sys
@@ -7,13 +9,26 @@ import numpy as np
 import pandas as pd
 import pytest
 
-SLOW = ("scipy.stats", "scipy.optimize", "sklearn", "numba", "jinja2", "matplotlib", "duckdb", "pandas")
+SLOW = (
+    "scipy.stats",
+    "scipy.optimize",
+    "sklearn",
+    "numba",
+    "jinja2",
+    "matplotlib",
+    "duckdb",
+    "pandas",
+)
 
 
 def imported(program):
-    """Those of the slow libraries that a new process has imported at the end of a program."""
+    """Those of the slow libraries that a new process has imported at the end of a
+    program.
+    """
     told = f"{program}\nimport sys\nprint(*(n for n in {SLOW} if n in sys.modules), file=sys.stderr)"
-    done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", told], capture_output=True, text=True, check=True
+    )
     return set(done.stderr.splitlines()[-1].split())
 
 
@@ -26,11 +41,23 @@ def people(tmp_path):
     rng = np.random.default_rng(0)
     score = rng.random(800)
     frame = pd.DataFrame(
-        {"risk": score, "y": (rng.random(800) < score).astype(int), "ward": ["a", "b"] * 400}
+        {
+            "risk": score,
+            "y": (rng.random(800) < score).astype(int),
+            "ward": ["a", "b"] * 400,
+        }
     )
     frame["day"] = np.repeat(["2025-01-31", "2025-02-28"], 400)
     frame.to_csv(tmp_path / "people.csv", index=False)
-    return [tmp_path / "people.csv", "--score", "risk", "--outcome", "y", "--groups", "ward"]
+    return [
+        tmp_path / "people.csv",
+        "--score",
+        "risk",
+        "--outcome",
+        "y",
+        "--groups",
+        "ward",
+    ]
 
 
 def test_propcal_itself_and_its_help_import_nothing_slow():
@@ -42,14 +69,24 @@ def test_an_interruption_of_the_imports_is_one_line(tmp_path):
     interrupted = "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n"
     (tmp_path / "typer.py").write_text(interrupted)  # found in place of the library
     program = f"import sys\nsys.path.insert(0, {str(tmp_path)!r})\nfrom propcal.__main__ import main\nmain()"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (130, "propcal: interrupted; no file was changed\n")
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (
+        130,
+        "propcal: interrupted; no file was changed\n",
+    )
 
 
-def test_an_audit_needs_duckdb_to_read_a_file_pandas_for_tables_and_templates_for_sentences(people, tmp_path):
+def test_an_audit_needs_duckdb_to_read_a_file_pandas_for_tables_and_templates_for_sentences(
+    people, tmp_path
+):
     needed = {"duckdb", "pandas", "jinja2"}
     assert imported(command("audit", *people)) == needed
-    assert imported(command("audit", *people, "--html", tmp_path / "report.html")) == needed
+    assert (
+        imported(command("audit", *people, "--html", tmp_path / "report.html"))
+        == needed
+    )
 
 
 def test_an_audit_of_rows_in_memory_needs_tables_and_templates_alone():
@@ -63,7 +100,9 @@ def test_an_audit_of_rows_in_memory_needs_tables_and_templates_alone():
 
 
 def test_every_command_imports_what_it_needs_itself(people, tmp_path):
-    """Each in a process of its own: in the processes of the other tests everything is imported already."""
+    """Each in a process of its own: in the processes of the other tests everything is
+    imported already.
+    """
     model, rows = tmp_path / "model.json", people[0]
     pd.read_csv(rows)[:400].to_csv(tmp_path / "others.csv", index=False)
     others = [tmp_path / "others.csv", *people[1:]]
@@ -79,10 +118,19 @@ def test_every_command_imports_what_it_needs_itself(people, tmp_path):
         ["sites", *people[:-2], "--site", "ward"],
         ["atoms", *people, "-o", tmp_path / "people.atoms"],
         ["atoms", *others, "-o", tmp_path / "others.atoms"],
-        ["merge", tmp_path / "people.atoms", tmp_path / "others.atoms", "-o", tmp_path / "merged.atoms"],
+        [
+            "merge",
+            tmp_path / "people.atoms",
+            tmp_path / "others.atoms",
+            "-o",
+            tmp_path / "merged.atoms",
+        ],
     ]
     for words in commands:
         done = subprocess.run(
-            [sys.executable, "-m", "propcal", *map(str, words)], capture_output=True, text=True, check=False
+            [sys.executable, "-m", "propcal", *map(str, words)],
+            capture_output=True,
+            text=True,
+            check=False,
         )
         assert done.returncode == 0, (words[0], done.stderr)

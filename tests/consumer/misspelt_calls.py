@@ -1,4 +1,6 @@
-"""Misspelt options: strict mypy reports a comment that is not needed, hence each call that it accepts."""
+"""Misspelt options: strict mypy reports a comment that is not needed, hence each call
+that it accepts.
+"""
 
 import pandas as pd
 

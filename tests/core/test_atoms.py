@@ -18,7 +18,9 @@ COLUMNS = ("score", "people", "weight", "weight_sq", "positives", "positives_sq"
 
 
 def make(frame, **kw):
-    return Atoms.from_frame(frame, score="score", outcome="y", groups=["race", "gender"], **kw)
+    return Atoms.from_frame(
+        frame, score="score", outcome="y", groups=["race", "gender"], **kw
+    )
 
 
 def assert_same(a, b, exact=True):
@@ -90,7 +92,9 @@ def test_whole_weights_are_frequencies_and_others_survey_weights(cohort):
 
 def test_rows_of_weight_zero_leave_no_trace(cohort):
     frame = cohort.assign(w=1)
-    extra = pd.DataFrame({"race": ["ghost"], "gender": ["F"], "score": [np.nan], "y": [7], "w": [0]})
+    extra = pd.DataFrame(
+        {"race": ["ghost"], "gender": ["F"], "score": [np.nan], "y": [7], "w": [0]}
+    )
     assert_same(make(pd.concat([frame, extra]), weight="w"), make(frame))
 
 
@@ -102,13 +106,23 @@ def test_a_coarser_resolution_rounds_scores(cohort):
         make(cohort, resolution=0.01)
 
 
-@pytest.mark.parametrize(("fine", "coarse"), [(2**-32, 2**-4), (2**-12, 2**-5), (2**-4, 2**-32)])
-def test_parts_of_different_resolution_are_pooled_at_the_coarser_one(cohort, fine, coarse):
-    edges = cohort.assign(score=np.resize([0.0, 1.0, 1 / 32, 31 / 32, 1 / 64, 0.5], len(cohort)))
+@pytest.mark.parametrize(
+    ("fine", "coarse"), [(2**-32, 2**-4), (2**-12, 2**-5), (2**-4, 2**-32)]
+)
+def test_parts_of_different_resolution_are_pooled_at_the_coarser_one(
+    cohort, fine, coarse
+):
+    edges = cohort.assign(
+        score=np.resize([0.0, 1.0, 1 / 32, 31 / 32, 1 / 64, 0.5], len(cohort))
+    )
     grid = min(fine, coarse)
     for frame in (cohort, edges):
-        frame = frame.assign(score=np.floor(frame.score / grid + 0.5) * grid)  # what is known of scores
-        merged = make(frame[:1700], resolution=fine) + make(frame[1700:], resolution=coarse)
+        frame = frame.assign(
+            score=np.floor(frame.score / grid + 0.5) * grid
+        )  # what is known of scores
+        merged = make(frame[:1700], resolution=fine) + make(
+            frame[1700:], resolution=coarse
+        )
         expected = make(frame, resolution=max(fine, coarse))
         assert merged.resolution == expected.resolution
         assert_same(merged, expected)
@@ -117,13 +131,17 @@ def test_parts_of_different_resolution_are_pooled_at_the_coarser_one(cohort, fin
 
 def test_adding_atoms_of_other_attributes_is_refused(cohort):
     with pytest.raises(InputError, match="cannot be added"):
-        make(cohort) + Atoms.from_frame(cohort, score="score", outcome="y", groups="race")
+        make(cohort) + Atoms.from_frame(
+            cohort, score="score", outcome="y", groups="race"
+        )
     with pytest.raises(TypeError):
         make(cohort) + 1
 
 
 def test_unused_categories_leave_no_trace(cohort):
-    frame = cohort.assign(race=pd.Categorical(cohort.race, ["White", "Black", "Asian", "nobody"]))
+    frame = cohort.assign(
+        race=pd.Categorical(cohort.race, ["White", "Black", "Asian", "nobody"])
+    )
     assert_same(make(frame), make(cohort))
 
 
@@ -134,19 +152,33 @@ def test_a_mistyped_column_is_told_with_the_nearest_name(cohort):
 
 def test_files_round_trip(tmp_path, cohort):
     rng = np.random.default_rng(0)
-    for i, frame in enumerate((cohort, cohort.assign(w=rng.random(3000)), cohort.assign(y=rng.random(3000)))):
+    for i, frame in enumerate(
+        (cohort, cohort.assign(w=rng.random(3000)), cohort.assign(y=rng.random(3000)))
+    ):
         atoms = make(frame, **({"weight": "w"} if "w" in frame else {}))
         atoms.save(tmp_path / f"{i}.atoms")
         assert_same(atoms, Atoms.load(tmp_path / f"{i}.atoms"))
     alone = Atoms.from_frame(cohort, score="score", outcome="y")
     alone.save(tmp_path / "alone")
     assert_same(alone, Atoms.load(tmp_path / "alone"))
-    assert json.loads(pq.read_schema(tmp_path / "alone").metadata[b"propcal"])["personal_data"] is True
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["0.atoms", "1.atoms", "2.atoms", "alone"]
+    assert (
+        json.loads(pq.read_schema(tmp_path / "alone").metadata[b"propcal"])[
+            "personal_data"
+        ]
+        is True
+    )
+    assert sorted(p.name for p in tmp_path.iterdir()) == [
+        "0.atoms",
+        "1.atoms",
+        "2.atoms",
+        "alone",
+    ]
 
 
 def test_level_names_that_look_like_columns_or_numbers_survive(tmp_path):
-    frame = pd.DataFrame({"people": ["1", "true", None], "score": [0.1, 0.2, 0.3], "y": [0, 1, 1]})
+    frame = pd.DataFrame(
+        {"people": ["1", "true", None], "score": [0.1, 0.2, 0.3], "y": [0, 1, 1]}
+    )
     atoms = Atoms.from_frame(frame, score="score", outcome="y", groups=["people"])
     atoms.save(tmp_path / "a")
     assert_same(atoms, Atoms.load(tmp_path / "a"))
@@ -175,7 +207,9 @@ def test_files_that_are_no_atoms_are_refused(tmp_path, cohort):
         ("weight", -1, "weight"),
     ],
 )
-def test_atoms_edited_into_nonsense_are_refused(tmp_path, cohort, column, value, message):
+def test_atoms_edited_into_nonsense_are_refused(
+    tmp_path, cohort, column, value, message
+):
     path = tmp_path / "x.atoms"
     make(cohort).save(path)
     table = pq.read_table(path)
@@ -204,7 +238,9 @@ def test_more_people_than_can_be_added_exactly_are_refused():
     frame = pd.DataFrame({"score": [0.5, 0.4], "y": [1, 0], "w": [2**31, 1]})
     with pytest.raises(InputError, match="can be added up exactly"):
         Atoms.from_frame(frame, score="score", outcome="y", weight="w")
-    half = Atoms.from_frame(frame.assign(w=2**30 - 1), score="score", outcome="y", weight="w")
+    half = Atoms.from_frame(
+        frame.assign(w=2**30 - 1), score="score", outcome="y", weight="w"
+    )
     with pytest.raises(InputError, match="can be added up exactly"):
         half + half
 
@@ -225,7 +261,13 @@ def test_a_changed_file_is_noticed(tmp_path, cohort):
 
 def test_many_levels_of_several_sites_round_trip(tmp_path):
     def site(name):
-        frame = pd.DataFrame({"g": [f"{name}{i % 150}" for i in range(600)], "score": 0.5, "y": [0, 1] * 300})
+        frame = pd.DataFrame(
+            {
+                "g": [f"{name}{i % 150}" for i in range(600)],
+                "score": 0.5,
+                "y": [0, 1] * 300,
+            }
+        )
         return Atoms.from_frame(frame, score="score", outcome="y", groups="g")
 
     both = site("a") + site("b")
@@ -258,7 +300,9 @@ def test_an_attribute_called_score_is_not_overwritten():
     assert table["score"].round(6).tolist() == [0.1, 0.2]
 
 
-@pytest.mark.parametrize("wrong", [{"score": [0.1]}, {"outcome": 5}, {"resolution": "a"}, {"weight": 3}])
+@pytest.mark.parametrize(
+    "wrong", [{"score": [0.1]}, {"outcome": 5}, {"resolution": "a"}, {"weight": 3}]
+)
 def test_arguments_of_the_wrong_kind_are_told(cohort, wrong):
     with pytest.raises(InputError, match=next(iter(wrong))):
         Atoms.from_frame(cohort, **{"score": "score", "outcome": "y", **wrong})

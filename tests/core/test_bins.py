@@ -34,7 +34,9 @@ def test_geometric_bins_have_equal_ratios_and_one_bin_below_rho():
     found = bins.geometric(4, 0.0001)
     assert len(found) == 5
     assert found.divisor == 4
-    assert found.edges / UNIT == pytest.approx([0, 0.0001, 0.001, 0.01, 0.1, 1], abs=1e-9)
+    assert found.edges / UNIT == pytest.approx(
+        [0, 0.0001, 0.001, 0.01, 0.1, 1], abs=1e-9
+    )
 
 
 def test_quantile_bins_have_equally_many_people():
@@ -54,7 +56,10 @@ def test_quantile_bins_of_ties_keep_equal_scores_together():
 def test_quantile_bins_of_survey_weights_are_those_of_the_frequencies():
     rng = np.random.default_rng(2)
     score, weight = np.sort(to_grid(rng.random(50))), rng.integers(1, 5, 50)
-    assert np.array_equal(bins.quantile(4, score, weight).edges, bins.quantile(4, score, weight * 0.5).edges)
+    assert np.array_equal(
+        bins.quantile(4, score, weight).edges,
+        bins.quantile(4, score, weight * 0.5).edges,
+    )
 
 
 @pytest.mark.parametrize(

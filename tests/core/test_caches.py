@@ -7,14 +7,16 @@ import numpy as np
 import pytest
 
 from propcal import MCBoost, PMCBoost
-from propcal.auditing.sample import Sample
+from propcal.auditing.statistics.sample import Sample
 from propcal.core.reduction import numbered
-from propcal.data.rows import rows_to_atoms
+from propcal.reading.rows import rows_to_atoms
 
 
 @pytest.fixture(scope="module")
 def fitted(cohort):
-    return PMCBoost().fit(cohort["score"], cohort["y"], sensitive_features=cohort[["race", "gender"]])
+    return PMCBoost().fit(
+        cohort["score"], cohort["y"], sensitive_features=cohort[["race", "gender"]]
+    )
 
 
 def used(model, cohort):
@@ -28,7 +30,9 @@ def used(model, cohort):
     return expected
 
 
-@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))])
+@pytest.mark.parametrize(
+    "copied", [copy.copy, copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))]
+)
 def test_a_copy_has_no_caches_and_scores_alike(fitted, cohort, copied):
     expected = used(fitted, cohort)
     again = copied(fitted.correction_)
@@ -70,11 +74,15 @@ def test_skops_keeps_a_model_that_has_scored(fitted, cohort):
     assert all(name.startswith("propcal.") for name in unknown)
     columns = cohort[["race", "gender"]]
     again = skops.loads(data, trusted=unknown)
-    np.testing.assert_array_equal(again.predict(cohort["score"], sensitive_features=columns), expected)
+    np.testing.assert_array_equal(
+        again.predict(cohort["score"], sensitive_features=columns), expected
+    )
 
 
 def test_a_sample_is_pickled_without_what_it_computed(cohort):
-    sample = Sample.of(numbered(rows_to_atoms(cohort["score"], cohort["y"], cohort[["race"]])))
+    sample = Sample.of(
+        numbered(rows_to_atoms(cohort["score"], cohort["y"], cohort[["race"]]))
+    )
     before = pickle.dumps(sample)
     assert sample.n_people == len(cohort)
     assert len(sample.cells.score) <= len(sample.score)

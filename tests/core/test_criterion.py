@@ -1,4 +1,6 @@
-"""A third criterion, as docs/extending.md describes it: one short class, and everything else follows."""
+"""A third criterion, as docs/extending.md describes it: one short class, and everything
+else follows.
+"""
 
 import numpy as np
 import pandas as pd
@@ -8,9 +10,9 @@ import oracle
 from propcal.auditing.names import LOSSES
 from propcal.core.categories import loss_of
 from propcal.core.criterion import CRITERIA, Criterion, multicalibration, proportional
-from propcal.data.rows import rows_to_atoms
 from propcal.estimators import Boost
 from propcal.metrics import CategoryRule
+from propcal.reading.rows import rows_to_atoms
 
 
 class HalfwayBoost(Boost):
@@ -27,13 +29,19 @@ def test_every_criterion_has_a_loss_with_a_name():
 def test_the_criteria_of_the_paper_are_two_values():
     rate = np.array([0.0, 0.05, 0.1, 0.4])
     assert multicalibration().cutoff(rate, 0.2).tolist() == [0.2] * 4
-    assert proportional(0.1).cutoff(rate, 0.2) == pytest.approx([0.02, 0.02, 0.02, 0.08])
+    assert proportional(0.1).cutoff(rate, 0.2) == pytest.approx(
+        [0.02, 0.02, 0.02, 0.08]
+    )
 
 
 def test_a_loss_is_the_tolerance_at_which_no_category_exceeds_its_cutoff():
     rng = np.random.default_rng(1)
     rate, gap = rng.random(50), rng.normal(0, 0.1, 50)
-    for criterion in (multicalibration(), proportional(0.1), Criterion("", 0.5, 0.5, 0.1)):
+    for criterion in (
+        multicalibration(),
+        proportional(0.1),
+        Criterion("", 0.5, 0.5, 0.1),
+    ):
         loss = float(criterion.loss(gap, rate))
         assert np.all(np.abs(gap) <= criterion.cutoff(rate, loss * (1 + 1e-12)))
         assert np.any(np.abs(gap) > criterion.cutoff(rate, loss * (1 - 1e-9)))
@@ -48,13 +56,19 @@ def people():
     score = rng.beta(1.2, 3, n)
     factor = pd.Series(group).map({"a": 1.0, "b": 0.4, "c": 1.8}).to_numpy()
     return pd.DataFrame(
-        {"group": group, "score": score, "y": (rng.random(n) < np.clip(score * factor, 0, 1)).astype(int)}
+        {
+            "group": group,
+            "score": score,
+            "y": (rng.random(n) < np.clip(score * factor, 0, 1)).astype(int),
+        }
     )
 
 
 def test_boosting_ends_when_the_new_criterion_is_met(people):
     features = people[["group"]]
-    model = HalfwayBoost.paper(alpha=0.1).fit(people.score, people.y, sensitive_features=features)
+    model = HalfwayBoost.paper(alpha=0.1).fit(
+        people.score, people.y, sensitive_features=features
+    )
     corrected = model.predict(people.score, sensitive_features=features)
     criterion = model._criterion()
     before, after = (
@@ -65,13 +79,19 @@ def test_boosting_ends_when_the_new_criterion_is_met(people):
     assert model.n_updates_ > 0
     assert model.correction_.about["method"] == "HalfwayBoost"
     frame = model.fit_summary_.to_frame()
-    assert frame.cutoff.to_numpy() == pytest.approx(0.05 + 0.05 * np.maximum(frame.outcome_rate, 0.1))
+    assert frame.cutoff.to_numpy() == pytest.approx(
+        0.05 + 0.05 * np.maximum(frame.outcome_rate, 0.1)
+    )
     assert set(frame.status) == {"within tolerance"}
 
 
 def test_every_update_is_one_that_the_rule_in_plain_words_makes(people):
-    model = HalfwayBoost.paper(alpha=0.1).fit(people.score, people.y, sensitive_features=people[["group"]])
-    persons = oracle.people(people[["group"]].itertuples(index=False), people.score, people.y, None)
+    model = HalfwayBoost.paper(alpha=0.1).fit(
+        people.score, people.y, sensitive_features=people[["group"]]
+    )
+    persons = oracle.people(
+        people[["group"]].itertuples(index=False), people.score, people.y, None
+    )
     updates, _, _ = oracle.boost(
         persons,
         alpha=0.1,
@@ -80,10 +100,15 @@ def test_every_update_is_one_that_the_rule_in_plain_words_makes(people):
         edges=oracle.uniform_edges(10),
         m=10,
         eta=1.0,
-        own_cutoff=lambda rate: 0.1 * (0.5 * oracle.UNIT + 0.5 * max(rate, 0.1 * oracle.UNIT)),
+        own_cutoff=lambda rate: (
+            0.1 * (0.5 * oracle.UNIT + 0.5 * max(rate, 0.1 * oracle.UNIT))
+        ),
     )
-    number = {group: g for g, group in enumerate(model.groups_.groups)}  # a correction has only groups in use
+    number = {
+        group: g for g, group in enumerate(model.groups_.groups)
+    }  # a correction has only groups in use
     made = [
-        (number[model.correction_.groups[g]], j, shift) for g, j, shift in model.correction_.updates.tolist()
+        (number[model.correction_.groups[g]], j, shift)
+        for g, j, shift in model.correction_.updates.tolist()
     ]
     assert made == updates

@@ -1,4 +1,6 @@
-"""What people call groups: levels alone where these are clear, never two groups by one label."""
+"""What people call groups: levels alone where these are clear, never two groups by one
+label.
+"""
 
 import numpy as np
 import pytest
@@ -11,7 +13,9 @@ from propcal.errors import InputError
 
 def label(conditions, levels, labels=None):
     names = tuple(levels)
-    patterns = Patterns(names, tuple(levels.values()), np.empty((0, len(names)), dtype=np.int64))
+    patterns = Patterns(
+        names, tuple(levels.values()), np.empty((0, len(names)), dtype=np.int64)
+    )
     return group_labels([Group(tuple(conditions.items()))], patterns, labels)[0]
 
 
@@ -52,7 +56,9 @@ def test_the_users_labels_win():
 
 
 def test_two_groups_never_share_a_label():
-    patterns = Patterns(("a", "b"), (("x", "y"), ("u", "v")), np.empty((0, 2), dtype=np.int64))
+    patterns = Patterns(
+        ("a", "b"), (("x", "y"), ("u", "v")), np.empty((0, 2), dtype=np.int64)
+    )
     groups = [Group((("a", "x"),)), Group((("b", "u"),)), Group((("b", "v"),))]
     found = group_labels(groups, patterns, {"a": {"x": "same"}, "b": {"u": "same"}})
     assert found == ["a=x", "b=u", "v"]
@@ -62,7 +68,12 @@ def test_levels_named_like_all_people_are_told_apart_from_them():
     levels = (("All people", "everybody", "z"),)
     patterns = Patterns(("ward",), levels, np.empty((0, 1), dtype=np.int64))
     groups = [Group(()), *(Group((("ward", level),)) for level in levels[0])]
-    assert group_labels(groups, patterns) == ["All people", "ward: All people", "ward: everybody", "z"]
+    assert group_labels(groups, patterns) == [
+        "All people",
+        "ward: All people",
+        "ward: everybody",
+        "z",
+    ]
     labels = {"ward": {"z": "All people", "everybody": "ward=z"}}
     assert group_labels(groups, patterns, labels) == [
         "everybody",

@@ -8,9 +8,9 @@ import pytest
 from propcal import Groups, PMCBoost, audit
 from propcal.core.conditions import parse
 from propcal.core.groups import Group
-from propcal.data.derive import evaluate
-from propcal.data.rows import rows_to_atoms
 from propcal.errors import InputError
+from propcal.reading.derived_columns import evaluate
+from propcal.reading.rows import rows_to_atoms
 
 
 def collect(frame, gamma=0.01, **kw):
@@ -22,7 +22,9 @@ def names(collection):
     return [size.group.name for size in collection]
 
 
-FRAME = pd.DataFrame({"race": ["w", "b", None, "w"], "sex": ["M", "F", "F", "F"], "ins": ["x"] * 4})
+FRAME = pd.DataFrame(
+    {"race": ["w", "b", None, "w"], "sex": ["M", "F", "F", "F"], "ins": ["x"] * 4}
+)
 
 
 def test_order_is_by_depth_then_attributes_as_given_then_sorted_levels_with_missing_last():
@@ -80,20 +82,32 @@ def test_missing_values_are_a_level_or_excluded_or_refused():
     assert not [name for name in names(excluded) if "missing" in name]
     assert {size.left_out for size in excluded.left_out} == {"missing value"}
     with pytest.raises(
-        InputError, match=r"'race' is missing for 1 person\. Find out why, or set missing=\"level\""
+        InputError,
+        match=r"'race' is missing for 1 person\. Find out why, or set missing=\"level\"",
     ):
         collect(FRAME, missing="error")
 
 
 def test_a_missing_value_is_no_text():
     frame = pd.DataFrame({"race": ["missing", "nan", "None", None]})
-    assert names(collect(frame)) == ["race=None", "race=missing", "race=nan", "race missing"]
+    assert names(collect(frame)) == [
+        "race=None",
+        "race=missing",
+        "race=nan",
+        "race missing",
+    ]
 
 
 def test_equal_values_of_different_kinds_are_one_level():
-    frame = pd.DataFrame({"g": np.array([1, 1.0, "1", True, "true", np.nan, None], dtype=object)})
+    frame = pd.DataFrame(
+        {"g": np.array([1, 1.0, "1", True, "true", np.nan, None], dtype=object)}
+    )
     collection = collect(frame)
-    assert names(collection) == ["g=1", "g", "g missing"]  # a level "true" is said by its name alone
+    assert names(collection) == [
+        "g=1",
+        "g",
+        "g missing",
+    ]  # a level "true" is said by its name alone
     assert [size.people for size in collection] == [3, 2, 2]
 
 
@@ -119,13 +133,17 @@ def test_group_names_say_what_they_mean():
 
 def test_very_many_attributes_do_not_overflow():
     rng = np.random.default_rng(0)
-    frame = pd.DataFrame({f"a{i}": rng.integers(0, 20, 500).astype(str) for i in range(16)})  # 20**16 > 2**63
+    frame = pd.DataFrame(
+        {f"a{i}": rng.integers(0, 20, 500).astype(str) for i in range(16)}
+    )  # 20**16 > 2**63
     collection = collect(frame, intersections="marginal")
     assert len(collection) == 320
     assert sum(size.people for size in collection) == 16 * 500
 
 
-@pytest.mark.parametrize("wrong", [{"intersections": "some"}, {"intersections": 0}, {"missing": "drop"}])
+@pytest.mark.parametrize(
+    "wrong", [{"intersections": "some"}, {"intersections": 0}, {"missing": "drop"}]
+)
 def test_wrong_settings_are_told(wrong):
     with pytest.raises(InputError, match=next(iter(wrong))):
         Groups(**wrong)
@@ -133,12 +151,19 @@ def test_wrong_settings_are_told(wrong):
 
 @pytest.mark.parametrize(
     "column",
-    [["true", "false", "maybe", "1"], [True, False, None, True], [1, 0, 2, 1], ["1", "01", "x", "1.0"]],
+    [
+        ["true", "false", "maybe", "1"],
+        [True, False, None, True],
+        [1, 0, 2, 1],
+        ["1", "01", "x", "1.0"],
+    ],
 )
 def test_a_condition_holds_for_a_person_alone_as_in_a_batch(column):
     condition, values = parse("flag = 1"), pa.array(column)
     together = evaluate(condition, {"flag": values}, "flagged")
-    alone = [evaluate(condition, {"flag": values[i : i + 1]}, "flagged")[0] for i in range(4)]
+    alone = [
+        evaluate(condition, {"flag": values[i : i + 1]}, "flagged")[0] for i in range(4)
+    ]
     assert together.tolist() == alone
 
 
@@ -153,9 +178,7 @@ def test_too_many_intersections_are_refused_before_any_is_listed(many, monkeypat
     people, score, y = many
     monkeypatch.setattr(Groups, "_sizes", lambda *_: pytest.fail("groups were listed"))
     monkeypatch.setattr("propcal.core.groups.MOST_MEMBERSHIPS", 1 << 20)
-    told = (
-        r"10 attributes have more than 2,097 intersections .* Use fewer columns, or set intersections=2 for"
-    )
+    told = r"10 attributes have more than 2,097 intersections .* Use fewer columns, or set intersections=2 for"
     for use in (
         lambda: audit(y, score, sensitive_features=people),
         lambda: PMCBoost().fit(score, y, sensitive_features=people),
@@ -164,7 +187,9 @@ def test_too_many_intersections_are_refused_before_any_is_listed(many, monkeypat
         with pytest.raises(InputError, match=told):
             use()
     monkeypatch.setattr("propcal.core.groups.MOST_MEMBERSHIPS", 1 << 16)
-    with pytest.raises(InputError, match=r'or set intersections="marginal" for single attributes only$'):
+    with pytest.raises(
+        InputError, match=r'or set intersections="marginal" for single attributes only$'
+    ):
         Groups(intersections=2).preview(people)
     monkeypatch.setattr("propcal.core.groups.MOST_MEMBERSHIPS", 1 << 13)
     with pytest.raises(InputError, match=r"Use fewer columns$"):
@@ -173,7 +198,9 @@ def test_too_many_intersections_are_refused_before_any_is_listed(many, monkeypat
 
 def test_as_many_groups_are_allowed_as_can_be_measured(many, monkeypatch):
     people = many[0]
-    groups = Groups(columns=["c0", "c1", "c2"], where={"w": "c3 = a", "v": "c4 != a and c3 = b"})
+    groups = Groups(
+        columns=["c0", "c1", "c2"], where={"w": "c3 = a", "v": "c4 != a and c3 = b"}
+    )
     n = len(groups.preview(people))
     patterns = people[["c0", "c1", "c2"]].assign(
         w=people.c3 == "a", v=(people.c4 != "a") & (people.c3 == "b")
@@ -188,17 +215,27 @@ def test_as_many_groups_are_allowed_as_can_be_measured(many, monkeypatch):
 
 def test_named_groups_are_used_whatever_gamma_says():
     frame = pd.DataFrame(
-        {"sex": ["F", "M"] * 500, "age": [90] * 12 + [40] * 988, "ward": ["A"] * 30 + ["B"] * 970}
+        {
+            "sex": ["F", "M"] * 500,
+            "age": [90] * 12 + [40] * 988,
+            "ward": ["A"] * 30 + ["B"] * 970,
+        }
     )
     words = Groups(columns=["ward"], where={"very old": "age > 80"})
     table = words.preview(frame, gamma=0.5).set_index("group")
     assert table.reason["very old"] == ""
     assert table.reason["ward=A"] == "share below gamma=0.5"
-    assert table.reason["ward=A & very old"] == "share below gamma=0.5"  # nobody named this intersection
+    assert (
+        table.reason["ward=A & very old"] == "share below gamma=0.5"
+    )  # nobody named this intersection
     masks = pd.DataFrame({"rare": [True] * 12 + [False] * 988})
     score, y = [0.2] * 1000, [1] * 10 + [0, 0] + [0, 0, 0, 1] * 247
-    model = PMCBoost(groups=Groups.from_masks(masks)).fit(score, y, sensitive_features=masks)
+    model = PMCBoost(groups=Groups.from_masks(masks)).fit(
+        score, y, sensitive_features=masks
+    )
     assert [group.name for group in model.groups_.groups] == ["rare"]
     assert model.predict([0.2], sensitive_features={"rare": [True]})[0] > 0.5
-    audited = audit(y, score, sensitive_features=masks, groups=Groups.from_masks(masks), n_draws=100)
+    audited = audit(
+        y, score, sensitive_features=masks, groups=Groups.from_masks(masks), n_draws=100
+    )
     assert "rare" in set(audited.categories.group)

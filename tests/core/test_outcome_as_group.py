@@ -1,4 +1,6 @@
-"""The outcome among the groups is refused, by whatever name and way; what nearly is it is warned of."""
+"""The outcome among the groups is refused, by whatever name and way; what nearly is it
+is warned of.
+"""
 
 import warnings
 from functools import partial
@@ -20,8 +22,12 @@ def visits():
     y = (rng.random(n) < risk).astype(int)
     frame = pd.DataFrame({"sex": rng.choice(["F", "M"], n), "risk": risk, "y": y})
     nearly = np.where(rng.random(n) < 0.01, 1 - y, y)
-    ward = np.where(y == 1, rng.choice(["ICU", "theatre"], n), rng.choice(["A", "B", "C"], n))
-    return frame.assign(died=np.where(y, "yes", "no"), coded=y == 1, nearly=nearly, ward=ward)
+    ward = np.where(
+        y == 1, rng.choice(["ICU", "theatre"], n), rng.choice(["A", "B", "C"], n)
+    )
+    return frame.assign(
+        died=np.where(y, "yes", "no"), coded=y == 1, nearly=nearly, ward=ward
+    )
 
 
 LOSSES = [mc_loss, pmc_loss, dc_loss]
@@ -33,19 +39,38 @@ def test_the_outcome_is_refused_under_any_name_and_by_every_way(visits, column):
     features = visits[["sex", column]]
     atoms = None
     if column != "y":  # by its own name atoms are not even made
-        atoms = Atoms.from_frame(visits, score="risk", outcome="y", groups=["sex", column])
+        atoms = Atoms.from_frame(
+            visits, score="risk", outcome="y", groups=["sex", column]
+        )
     ways = [
         lambda: PMCBoost().fit(visits.risk, visits.y, sensitive_features=features),
-        lambda: MCBoost.paper().fit(visits.risk, visits.y, sensitive_features=features.to_numpy()),
+        lambda: MCBoost.paper().fit(
+            visits.risk, visits.y, sensitive_features=features.to_numpy()
+        ),
         lambda: audit(visits.y, visits.risk, sensitive_features=features),
-        lambda: compare({"a": visits.risk, "b": visits.risk**2}, visits.y, sensitive_features=features),
-        *(partial(loss, visits.y, visits.risk, sensitive_features=features) for loss in LOSSES),
-        partial(pmc_loss, visits.y, visits.risk, sensitive_features=features, sample_weight=visits.risk + 1),
+        lambda: compare(
+            {"a": visits.risk, "b": visits.risk**2},
+            visits.y,
+            sensitive_features=features,
+        ),
+        *(
+            partial(loss, visits.y, visits.risk, sensitive_features=features)
+            for loss in LOSSES
+        ),
+        partial(
+            pmc_loss,
+            visits.y,
+            visits.risk,
+            sensitive_features=features,
+            sample_weight=visits.risk + 1,
+        ),
     ]
     if atoms is not None:
         ways += [lambda: PMCBoost().fit_atoms(atoms), lambda: audit(atoms)]
     for way in ways:
-        with pytest.raises(InputError, match="is the outcome, perhaps under another name"):
+        with pytest.raises(
+            InputError, match="is the outcome, perhaps under another name"
+        ):
             way()
 
 
@@ -60,7 +85,8 @@ def test_a_condition_on_the_outcome_is_refused(visits):
 def test_what_nearly_is_the_outcome_is_warned_of(visits):
     features = visits[["sex", "nearly"]]
     with pytest.warns(
-        UserWarning, match="'nearly' is nearly the outcome itself: it predicts the outcome of 9[89]"
+        UserWarning,
+        match="'nearly' is nearly the outcome itself: it predicts the outcome of 9[89]",
     ):
         PMCBoost().fit(visits.risk, visits.y, sensitive_features=features)
     with pytest.warns(UserWarning, match="is nearly the outcome"):
@@ -76,7 +102,9 @@ def test_files_and_the_command_line(visits, tmp_path, monkeypatch, capfd):
     for command, more in (("fit", ["-o", "m.json"]), ("audit", [])):
         for group in THE_OUTCOME:
             with pytest.raises(SystemExit) as end:
-                main([command, "visits.csv", *columns, "--groups", f"sex,{group}", *more])
+                main(
+                    [command, "visits.csv", *columns, "--groups", f"sex,{group}", *more]
+                )
             err = capfd.readouterr().err
             assert end.value.code == 2, group
             assert err.count("\n") == 1
@@ -84,12 +112,17 @@ def test_files_and_the_command_line(visits, tmp_path, monkeypatch, capfd):
     with pytest.raises(SystemExit) as end:
         main(["fit", "visits.csv", *columns, "--groups", "sex,nearly", "-o", "m.json"])
     assert end.value.code == 0
-    assert "propcal: note: attribute 'nearly' is nearly the outcome" in capfd.readouterr().err
+    assert (
+        "propcal: note: attribute 'nearly' is nearly the outcome"
+        in capfd.readouterr().err
+    )
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_ordinary_groups_are_not_spoken_of(seed):
-    """Not even few people, many levels, rare outcomes, or a group that nobody of had it."""
+    """Not even few people, many levels, rare outcomes, or a group that nobody of had
+    it.
+    """
     rng = np.random.default_rng(seed)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -103,6 +136,8 @@ def test_ordinary_groups_are_not_spoken_of(seed):
             y = (rng.random(n) < rate).astype(int)
             y[:2] = 0, 1
             group = rng.integers(0, levels, n).astype(str)
-            group[y == 0] = np.where(rng.random((y == 0).sum()) < 0.2, "never", group[y == 0])
+            group[y == 0] = np.where(
+                rng.random((y == 0).sum()) < 0.2, "never", group[y == 0]
+            )
             settings = {"gamma": 1e-6}
             PMCBoost(**settings).fit(np.full(n, 0.4), y, sensitive_features=group)

@@ -1,4 +1,6 @@
-"""Periods and sites are keys of atoms: they can be added, split off and left out again."""
+"""Periods and sites are keys of atoms: they can be added, split off and left out
+again.
+"""
 
 import numpy as np
 import pytest
@@ -6,29 +8,49 @@ import pytest
 from propcal import Atoms
 from propcal.core.grid import UNIT, from_grid, significant, to_grid
 from propcal.core.patterns import PERIOD, SITE
-from propcal.core.reduction import by_key, keyed, people_by_key, with_parts, without_keys
+from propcal.core.reduction import (
+    by_key,
+    keyed,
+    people_by_key,
+    with_parts,
+    without_keys,
+)
 from propcal.errors import InputError
 
 ROLES = {"score": "score", "outcome": "y", "groups": ["race", "gender"]}
 
 
 def parts_of(cohort):
-    return {"2025-02": cohort[:700], "2025-01": cohort[700:1900], "2025-04": cohort[1900:]}
+    return {
+        "2025-02": cohort[:700],
+        "2025-01": cohort[700:1900],
+        "2025-04": cohort[1900:],
+    }
 
 
 def test_parts_come_back_as_they_were(cohort):
-    parts = {name: Atoms.from_frame(rows, **ROLES) for name, rows in parts_of(cohort).items()}
+    parts = {
+        name: Atoms.from_frame(rows, **ROLES) for name, rows in parts_of(cohort).items()
+    }
     for key in (PERIOD, SITE):
         whole = keyed(parts, key)
         back = by_key(whole, key)
         assert list(back) == sorted(parts)
-        assert all(back[name].fingerprint() == parts[name].fingerprint() for name in parts)
-        assert without_keys(whole).fingerprint() == Atoms.from_frame(cohort, **ROLES).fingerprint()
+        assert all(
+            back[name].fingerprint() == parts[name].fingerprint() for name in parts
+        )
+        assert (
+            without_keys(whole).fingerprint()
+            == Atoms.from_frame(cohort, **ROLES).fingerprint()
+        )
 
 
 def test_people_left_out_are_kept_apart_by_period(cohort):
     rows = cohort.assign(y=cohort.y.where(cohort.index % 10 > 0))
-    parts = {n: Atoms.from_frame(r, **ROLES, drop_missing=True) for n, r in parts_of(rows).items()}
+    parts = {
+        n: Atoms.from_frame(r, **ROLES, drop_missing=True)
+        for n, r in parts_of(rows).items()
+    }
     back = by_key(keyed(parts, PERIOD), PERIOD)
     assert {name: one.left_out.people for name, one in back.items()} == {
         name: one.left_out.people for name, one in parts.items()
@@ -38,9 +60,14 @@ def test_people_left_out_are_kept_apart_by_period(cohort):
 def test_attributes_in_another_order_are_the_same_and_others_are_refused(cohort):
     a = Atoms.from_frame(cohort[:500], **ROLES)
     b = Atoms.from_frame(cohort[500:], **ROLES | {"groups": ["gender", "race"]})
-    assert without_keys(keyed({"a": a, "b": b}, SITE)).fingerprint() == (a + b).fingerprint()
+    assert (
+        without_keys(keyed({"a": a, "b": b}, SITE)).fingerprint()
+        == (a + b).fingerprint()
+    )
     other = Atoms.from_frame(cohort[500:], **ROLES | {"groups": ["gender"]})
-    with pytest.raises(InputError, match=r"a and b: .*only the first set has the attribute 'race'"):
+    with pytest.raises(
+        InputError, match=r"a and b: .*only the first set has the attribute 'race'"
+    ):
         keyed({"a": a, "b": other}, SITE)
 
 
@@ -50,24 +77,35 @@ def test_atoms_without_the_key_have_no_parts(cohort):
 
 def test_scores_keep_their_significant_digits_and_their_number_is_limited():
     rng = np.random.default_rng(1)
-    score = np.concatenate([rng.random(200_000), rng.random(200_000) * 1e-4, [0.0, 1.0, 0.1, 0.25, 0.125]])
+    score = np.concatenate(
+        [rng.random(200_000), rng.random(200_000) * 1e-4, [0.0, 1.0, 0.1, 0.25, 0.125]]
+    )
     found = from_grid(significant(to_grid(score), 9))
     small, kept = np.minimum(score, 1 - score), np.minimum(found, 1 - found)
     assert np.max(np.abs(small - kept) / np.maximum(small, 2.0**-20)) <= 1.05 * 2.0**-9
     assert found[-5:].tolist() == from_grid(to_grid(score[-5:])).tolist()
     assert len(np.unique(found)) < 8000
-    assert np.all((significant(to_grid(score), 9) >= 0) & (significant(to_grid(score), 9) <= UNIT))
+    assert np.all(
+        (significant(to_grid(score), 9) >= 0) & (significant(to_grid(score), 9) <= UNIT)
+    )
 
 
 def test_parts_are_added_and_replaced_as_if_all_were_put_together(cohort):
     rows = cohort.assign(y=cohort.y.where(cohort.index % 10 > 0))
-    parts = {n: Atoms.from_frame(r, **ROLES, drop_missing=True) for n, r in parts_of(rows).items()}
+    parts = {
+        n: Atoms.from_frame(r, **ROLES, drop_missing=True)
+        for n, r in parts_of(rows).items()
+    }
     whole = keyed(parts, PERIOD)
     grown = with_parts(None, {"2025-01": parts["2025-01"]}, PERIOD)
     grown = with_parts(grown, {"2025-02": parts["2025-04"]}, PERIOD)  # to be replaced
-    grown = with_parts(grown, {"2025-02": parts["2025-02"], "2025-04": parts["2025-04"]}, PERIOD)
+    grown = with_parts(
+        grown, {"2025-02": parts["2025-02"], "2025-04": parts["2025-04"]}, PERIOD
+    )
     assert grown.fingerprint() == whole.fingerprint()
     assert grown.left_out.people == whole.left_out.people
     assert grown.left_out.by[PERIOD] == whole.left_out.by[PERIOD]
-    assert people_by_key(grown, PERIOD) == {name: one.n_people for name, one in parts.items()}
+    assert people_by_key(grown, PERIOD) == {
+        name: one.n_people for name, one in parts.items()
+    }
     assert with_parts(grown, parts, PERIOD).fingerprint() == whole.fingerprint()

@@ -51,15 +51,23 @@ def test_the_seed_decides_everything():
 def test_some_vital_signs_are_missing_and_no_attribute_is(visits):
     share = visits.isna().mean()
     assert 0.02 < share["heartrate"] < 0.15
-    assert share[["race", "gender", "age", "insurance", "admitted", "true_risk"]].max() == 0
+    assert (
+        share[["race", "gender", "age", "insurance", "admitted", "true_risk"]].max()
+        == 0
+    )
 
 
 def test_admission_rates_are_the_published_ones_within_sampling_error(visits):
     cells = visits.groupby(["race", "gender"])
-    rate, variance = cells.admitted.mean(), cells.true_risk.agg(lambda p: (p * (1 - p)).sum() / len(p) ** 2)
+    rate, variance = (
+        cells.admitted.mean(),
+        cells.true_risk.agg(lambda p: (p * (1 - p)).sum() / len(p) ** 2),
+    )
     for race, cell in TABLE_1.items():
         for gender, (n_visits, n_admitted) in zip("FM", cell):
-            z = (rate[race, gender] - n_admitted / n_visits) / np.sqrt(variance[race, gender])
+            z = (rate[race, gender] - n_admitted / n_visits) / np.sqrt(
+                variance[race, gender]
+            )
             assert abs(z) < 4
 
 
@@ -91,7 +99,9 @@ def test_a_text_names_one_complaint_or_two_and_the_ill_name_graver_ones(visits):
 
 def test_details_add_words_and_change_nothing_else(visits):
     detailed = make_ed_visits(seed=4, details=len(DETAILS))
-    assert detailed.drop(columns="chief_complaint").equals(visits.drop(columns="chief_complaint"))
+    assert detailed.drop(columns="chief_complaint").equals(
+        visits.drop(columns="chief_complaint")
+    )
     further = detailed.chief_complaint.str.split(", ").str[-1]
     told = further.isin(DETAILS)
     assert 0.3 < told.mean() < 0.37
@@ -99,7 +109,11 @@ def test_details_add_words_and_change_nothing_else(visits):
     assert {*further[told]} == {*DETAILS}
     risk = visits.true_risk.groupby(further).mean()
     assert risk["refill"] < risk["sepsis"]
-    words = {word for text in detailed.chief_complaint for word in text.replace(",", "").split()}
+    words = {
+        word
+        for text in detailed.chief_complaint
+        for word in text.replace(",", "").split()
+    }
     assert len(words) == 100  # as many as the authors use
     with pytest.raises(InputError, match="details"):
         make_ed_visits(100, details=len(DETAILS) + 1)
@@ -114,4 +128,7 @@ def test_marital_status_and_language_are_missing_now_and_then(visits):
     assert 0.01 < visits.marital_status.isna().mean() < 0.1
     assert 0 < visits.language.isna().mean() < 0.02
     unknown = visits.race == "Unknown/Unable to Obtain"
-    assert visits.marital_status[unknown].isna().mean() > visits.marital_status[~unknown].isna().mean()
+    assert (
+        visits.marital_status[unknown].isna().mean()
+        > visits.marital_status[~unknown].isna().mean()
+    )

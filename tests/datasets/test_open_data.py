@@ -1,4 +1,6 @@
-"""Bundled data: complete, with their licences, and in the state that the documentation describes."""
+"""Bundled data: complete, with their licences, and in the state that the documentation
+describes.
+"""
 
 from importlib.resources import files
 
@@ -28,14 +30,20 @@ def test_nothing_is_missing_and_frequent_means_five_visits():
 
 def test_rows_of_a_person_agree():
     years = load_doctor_visits()
-    facts = years.groupby("person")[["plan", "health", "limited", "chronic_diseases", "deductible", "risk"]]
+    facts = years.groupby("person")[
+        ["plan", "health", "limited", "chronic_diseases", "deductible", "risk"]
+    ]
     assert (facts.nunique() == 1).all().all()
 
 
 def test_every_file_has_its_source_and_licence():
     folder = files("propcal.datasets")
     sources = folder.joinpath("SOURCES.md").read_text()
-    data = [file.name for file in folder.iterdir() if file.name.endswith((".parquet", ".toml"))]
+    data = [
+        file.name
+        for file in folder.iterdir()
+        if file.name.endswith((".parquet", ".toml"))
+    ]
     assert len(data) == 2
     for name in data:
         assert f"`{name}`" in sources

@@ -1,4 +1,6 @@
-"""discover: groups that nobody named, and clear answers to input that cannot be searched."""
+"""discover: groups that nobody named, and clear answers to input that cannot be
+searched.
+"""
 
 import json
 import warnings
@@ -12,7 +14,6 @@ import pytest
 import propcal
 from propcal import MulticalibratedClassifier, PMCBoost, audit, compare, discover
 from propcal.auditing.named_errors import errors_to_name
-from propcal.data.source import Table
 from propcal.discovery.binned_features import bin_features
 from propcal.discovery.box_kernels import LEVEL
 from propcal.discovery.box_search import Data, Space, scan
@@ -21,6 +22,7 @@ from propcal.discovery.people import People
 from propcal.discovery.search import Boxes
 from propcal.documents.discovery import finding
 from propcal.errors import InputError
+from propcal.reading.source import Table
 
 FAST = {"n_draws": 24}
 
@@ -78,8 +80,13 @@ def test_counts_and_rates_are_those_of_the_people_in_the_group(found, people):
 
 def test_a_sentence_has_the_numbers_of_the_table(found):
     row = found.to_frame().iloc[0]
-    sentence = next(s for s in found.sentences if s.startswith("age 70 or over, ward B"))
-    assert f"Observed {100 * row['observed']:.1f} %, predicted {100 * row['predicted']:.1f} %" in sentence
+    sentence = next(
+        s for s in found.sentences if s.startswith("age 70 or over, ward B")
+    )
+    assert (
+        f"Observed {100 * row['observed']:.1f} %, predicted {100 * row['predicted']:.1f} %"
+        in sentence
+    )
     assert f"{row['people']:,.0f} people" in sentence
     assert repr(found) == "\n".join(found.sentences)
     assert json.loads(found.to_json())["found"][0]["condition"] == row["condition"]
@@ -89,19 +96,36 @@ def test_a_sentence_has_the_numbers_of_the_table(found):
 def test_a_claim_has_the_numbers_of_its_finding(found):
     group, claim = found.found[0], found.claims[0]
     assert (claim.kind, claim.who, claim.direction) == ("group", group.name, "too low")
-    assert (claim.estimate, claim.low, claim.high) == (group.value, group.low, group.high)
-    assert (claim.p_value, claim.people, claim.events) == (group.p_value, group.people, group.events)
+    assert (claim.estimate, claim.low, claim.high) == (
+        group.value,
+        group.low,
+        group.high,
+    )
+    assert (claim.p_value, claim.people, claim.events) == (
+        group.p_value,
+        group.people,
+        group.events,
+    )
     assert json.loads(found.to_json())["claims"][0]["who"] == group.name
 
 
 def test_the_test_decides_and_the_others_are_said_to_agree_or_not(found):
     group, identity = found.found[0], found.identity
-    agreed = finding(replace(group, p_value=0.014, low=1.1, high=1.5, again=0.9), identity)
+    agreed = finding(
+        replace(group, p_value=0.014, low=1.1, high=1.5, again=0.9), identity
+    )
     assert "the score is too low (adjusted p = 0.014)." in agreed
-    assert "95 % CI after selection 1.10 to 1.50, found again in 90 % of resamples" in agreed
+    assert (
+        "95 % CI after selection 1.10 to 1.50, found again in 90 % of resamples"
+        in agreed
+    )
     assert "uncertain" not in agreed
-    vague = finding(replace(group, p_value=0.014, low=0.93, high=1.25, again=0.9), identity)
-    assert vague.endswith("The size of the error is uncertain: its interval includes 1.")
+    vague = finding(
+        replace(group, p_value=0.014, low=0.93, high=1.25, again=0.9), identity
+    )
+    assert vague.endswith(
+        "The size of the error is uncertain: its interval includes 1."
+    )
     unstable = finding(replace(group, p_value=1e-5, again=0.09), identity)
     assert "found again" not in unstable
     assert unstable.endswith(
@@ -114,7 +138,9 @@ def test_top_coded_ages_are_not_searched_as_words(people):
     age = frame["age"].astype(int)
     coded = frame.assign(age=np.where(age > 80, "> 80", age.astype(str)))
     told = discover(y, score, features=coded, **FAST)
-    assert told.left_out["age"].startswith('it holds numbers, and limits such as "> 89"')
+    assert told.left_out["age"].startswith(
+        'it holds numbers, and limits such as "> 89"'
+    )
     assert not any("> 80" in group.name for group in told.found)
 
 
@@ -133,14 +159,27 @@ def test_the_same_seed_gives_the_same_result(found, people):
 
 
 @pytest.mark.parametrize("repeat_visits", [False, True])
-def test_the_order_of_rows_and_the_names_of_patients_do_not_matter(people, repeat_visits):
+def test_the_order_of_rows_and_the_names_of_patients_do_not_matter(
+    people, repeat_visits
+):
     frame, score, y, _ = people
     order = np.random.default_rng(30).permutation(len(y))
     person = np.arange(len(y)) // 2
-    own = [{"cluster": person}, {"cluster": 90_000 - person[order]}] if repeat_visits else [{}, {}]
+    own = (
+        [{"cluster": person}, {"cluster": 90_000 - person[order]}]
+        if repeat_visits
+        else [{}, {}]
+    )
     data = frame.assign(race=np.where(np.arange(len(y)) % 3, "a", "b"))
     first = discover(y, score, features=data, protect=["race"], **FAST, **own[0])
-    other = discover(y[order], score[order], features=data.iloc[order], protect=["race"], **FAST, **own[1])
+    other = discover(
+        y[order],
+        score[order],
+        features=data.iloc[order],
+        protect=["race"],
+        **FAST,
+        **own[1],
+    )
     assert other.found == first.found
     table = first.protection.table.set_index("group").astype(float).sort_index()
     again = other.protection.table.set_index("group").astype(float).sort_index()
@@ -159,7 +198,9 @@ def test_missing_values_are_a_condition():
 def test_scores_that_are_too_extreme_in_a_group_are_found():
     rng = np.random.default_rng(3)
     n = 8000
-    frame = pd.DataFrame({"site": rng.choice(["a", "b", "c", "d"], n), "x": rng.normal(size=n)})
+    frame = pd.DataFrame(
+        {"site": rng.choice(["a", "b", "c", "d"], n), "x": rng.normal(size=n)}
+    )
     log_odds = rng.normal(-0.5, 1.2, n)
     inside = (frame["site"] == "c").to_numpy()
     risk = 1 / (1 + np.exp(-np.where(inside, 0.3 * log_odds - 0.35, log_odds)))
@@ -174,10 +215,15 @@ def test_two_wrong_groups_are_two_findings():
     frame, score, _, wrong = cohort(n=12_000, seed=4)
     other = (frame["icu"] & (frame["age"] < 40)).to_numpy()
     rng = np.random.default_rng(4)
-    y = (rng.random(len(score)) < np.clip(score + 0.3 * wrong - 0.15 * other, 0, 1)).astype(int)
+    y = (
+        rng.random(len(score)) < np.clip(score + 0.3 * wrong - 0.15 * other, 0, 1)
+    ).astype(int)
     found = discover(y, score, features=frame, **FAST)
     errors = {group.condition: group.error for group in found.found}
-    assert errors == {"age >= 70 and ward = 'B'": "too low", "age < 40 and icu = 'true'": "too high"}
+    assert errors == {
+        "age >= 70 and ward = 'B'": "too low",
+        "age < 40 and icu = 'true'": "too high",
+    }
 
 
 def test_an_error_of_the_score_as_a_whole_is_said_first_and_is_no_group():
@@ -196,7 +242,9 @@ def less_wrong():
     rng = np.random.default_rng(5)
     n = 20_000
     log_odds = rng.normal(-1.2, 0.9, n)
-    frame = pd.DataFrame({"ward": rng.choice(list("ABCD"), n), "sex": rng.choice(list("FM"), n)})
+    frame = pd.DataFrame(
+        {"ward": rng.choice(list("ABCD"), n), "sex": rng.choice(list("FM"), n)}
+    )
     risk = 1 / (1 + np.exp(-(log_odds - 0.8 + 0.7 * (frame["ward"] == "A"))))
     y = (rng.random(n) < risk).astype(int)
     return frame, y, discover(y, 1 / (1 + np.exp(-log_odds)), features=frame, **FAST)
@@ -217,8 +265,14 @@ def test_direction_ratio_interval_and_p_value_are_of_one_score(less_wrong):
     assert "the score is too low" not in sentence
     assert "the score would be too low (adjusted p" in sentence
     assert "; the raw score is too high. Observed" in sentence
-    assert f"predicted {100 * group.predicted:.1f} % (O/E ratio {group.raw_value:.2f}); after" in sentence
-    assert f"predicted {100 * group.predicted_after:.1f} % (O/E ratio {group.value:.2f}, 95 % CI" in sentence
+    assert (
+        f"predicted {100 * group.predicted:.1f} % (O/E ratio {group.raw_value:.2f}); after"
+        in sentence
+    )
+    assert (
+        f"predicted {100 * group.predicted_after:.1f} % (O/E ratio {group.value:.2f}, 95 % CI"
+        in sentence
+    )
     assert sentence in json.loads(found.to_json())["sentences"]
 
 
@@ -232,16 +286,26 @@ def test_pages_notebooks_and_pictures_show_both_predicted_rates(less_wrong):
     both = f"{100 * group.predicted:.1f} %", f"{100 * group.predicted_after:.1f} %"
     for suppress in (0, 11):
         table = discovery_section(found, suppress).blocks[-1]
-        row = {column.heading: cell(column, table.rows[0], ON_PAGE) for column in table.columns}
+        row = {
+            column.heading: cell(column, table.rows[0], ON_PAGE)
+            for column in table.columns
+        }
         assert row["the score is"] == "too low after correction (raw score: too high)"
         assert float(row["O/E ratio"]) == pytest.approx(group.value, rel=0.02)
-        assert float(row["predicted"].split()[0]) == pytest.approx(100 * group.predicted, abs=0.2)
+        assert float(row["predicted"].split()[0]) == pytest.approx(
+            100 * group.predicted, abs=0.2
+        )
         after = float(row["predicted after correction"].split()[0])
         assert after == pytest.approx(100 * group.predicted_after, rel=0.02)
-    page = audit(y, np.full(len(y), y.mean()), sensitive_features=frame, n_draws=100).to_html(discovery=found)
+    page = audit(
+        y, np.full(len(y), y.mean()), sensitive_features=frame, n_draws=100
+    ).to_html(discovery=found)
     assert "too low after correction (raw score: too high)" in page
     assert all(rate in found._repr_html_() for rate in both)
-    assert "errors named before are corrected for" in found.plot().get_legend().get_title().get_text()
+    assert (
+        "errors named before are corrected for"
+        in found.plot().get_legend().get_title().get_text()
+    )
 
 
 def test_an_error_in_the_same_direction_is_called_one_of_the_score():
@@ -255,14 +319,17 @@ def test_an_error_in_the_same_direction_is_called_one_of_the_score():
     sentence = finding(group, found.identity)
     assert "the score is too low (adjusted p < 0.001). Observed" in sentence
     assert (
-        f"; after recalibration of the whole score, predicted {100 * group.predicted_after:.1f} %" in sentence
+        f"; after recalibration of the whole score, predicted {100 * group.predicted_after:.1f} %"
+        in sentence
     )
 
 
 def test_a_row_of_weight_two_is_two_people(people):
     frame, score, y, _ = people
     twice = pd.concat([frame, frame[:3000]], ignore_index=True)
-    whole = discover(np.append(y, y[:3000]), np.append(score, score[:3000]), features=twice, **FAST)
+    whole = discover(
+        np.append(y, y[:3000]), np.append(score, score[:3000]), features=twice, **FAST
+    )
     weight = np.where(np.arange(len(y)) < 3000, 2, 1)
     weighted = discover(y, score, features=frame, sample_weight=weight, **FAST)
     names = ["condition", "people", "events", "observed", "predicted", "value"]
@@ -273,22 +340,35 @@ def test_repeat_visits_make_findings_less_sure():
     rng = np.random.default_rng(8)
     n, visits = 1500, 6
     person = np.repeat(np.arange(n), visits)
-    frame = pd.DataFrame({k: np.repeat(rng.choice(list("abc"), n), visits) for k in ("a", "b", "c", "d")})
+    frame = pd.DataFrame(
+        {k: np.repeat(rng.choice(list("abc"), n), visits) for k in ("a", "b", "c", "d")}
+    )
     score = np.full(n * visits, 0.3)
-    y = np.repeat(rng.random(n) < 0.3, visits).astype(int)  # all visits of a person end alike
+    y = np.repeat(rng.random(n) < 0.3, visits).astype(
+        int
+    )  # all visits of a person end alike
     assert len(discover(y, score, features=frame, **FAST)) > 0
     assert len(discover(y, score, features=frame, cluster=person, **FAST)) == 0
 
 
-def test_names_of_columns_of_a_frame_a_relation_and_a_file_give_the_same(found, people, tmp_path):
+def test_names_of_columns_of_a_frame_a_relation_and_a_file_give_the_same(
+    found, people, tmp_path
+):
     import duckdb
 
     frame, score, y, _ = people
     data = frame.assign(risk=score, died=y)
     data.to_csv(tmp_path / "people.csv", index=False)
     data.to_parquet(tmp_path / "people.parquet")
-    relation = duckdb.sql(f"SELECT * FROM read_parquet('{tmp_path / 'people.parquet'}')")
-    for source in (data, tmp_path / "people.csv", [tmp_path / "people.parquet"], relation):
+    relation = duckdb.sql(
+        f"SELECT * FROM read_parquet('{tmp_path / 'people.parquet'}')"
+    )
+    for source in (
+        data,
+        tmp_path / "people.csv",
+        [tmp_path / "people.parquet"],
+        relation,
+    ):
         again = discover("died", "risk", features=list(frame), data=source, **FAST)
         assert again.groups == found.groups
         assert again.found[0].people == found.found[0].people
@@ -296,19 +376,26 @@ def test_names_of_columns_of_a_frame_a_relation_and_a_file_give_the_same(found, 
 
 @pytest.mark.parametrize("name", ["people.csv", "people.parquet"])
 def test_files_without_rows_are_told_by_name(tmp_path, name):
-    empty, path = pd.DataFrame({"died": [1], "risk": [0.5], "ward": ["A"]})[:0], tmp_path / name
+    empty, path = (
+        pd.DataFrame({"died": [1], "risk": [0.5], "ward": ["A"]})[:0],
+        tmp_path / name,
+    )
     empty.to_csv(path, index=False) if name.endswith(".csv") else empty.to_parquet(path)
     with pytest.raises(InputError, match=rf"{name}: there are no rows"):
         discover("died", "risk", features=["ward"], data=path)
 
 
-def test_large_files_are_read_a_few_columns_at_a_time_and_give_what_a_frame_gives(tmp_path, monkeypatch):
-    from propcal.data import file_source
+def test_large_files_are_read_a_few_columns_at_a_time_and_give_what_a_frame_gives(
+    tmp_path, monkeypatch
+):
     from propcal.discovery import binned_features
+    from propcal.reading import file_source
 
     frame, score, y, wrong = cohort(n=9000, seed=20)
     frame["icu"] &= ~wrong
-    frame["ward"] = np.where(np.arange(9000) == 8123, "rare", frame["ward"])  # not in the sample
+    frame["ward"] = np.where(
+        np.arange(9000) == 8123, "rare", frame["ward"]
+    )  # not in the sample
     data = frame.assign(risk=np.where(np.arange(9000) % 50 == 7, np.nan, score), died=y)
     data.to_csv(tmp_path / "first.csv", index=False)
     data[:5000].to_parquet(tmp_path / "a.parquet")
@@ -316,10 +403,20 @@ def test_large_files_are_read_a_few_columns_at_a_time_and_give_what_a_frame_give
     monkeypatch.setattr(binned_features, "MOST_VALUES", 18_000)
     monkeypatch.setattr(binned_features, "SAMPLE", 2000)
     monkeypatch.setattr(file_source, "COLUMN_ROWS", 2048)
-    named = {"features": ["age", "ward", "lab"], "protect": ["icu"], "drop_missing": True, **FAST}
+    named = {
+        "features": ["age", "ward", "lab"],
+        "protect": ["icu"],
+        "drop_missing": True,
+        **FAST,
+    }
     expected = discover("died", "risk", data=data, **named)
-    assert expected.groups.where == {"age 70 or over, ward B": "age >= 70 and ward = 'B'"}
-    for files in (tmp_path / "first.csv", [tmp_path / "a.parquet", tmp_path / "b.parquet"]):
+    assert expected.groups.where == {
+        "age 70 or over, ward B": "age >= 70 and ward = 'B'"
+    }
+    for files in (
+        tmp_path / "first.csv",
+        [tmp_path / "a.parquet", tmp_path / "b.parquet"],
+    ):
         again = discover("died", "risk", data=files, **named)
         assert again.to_json() == expected.to_json()
 
@@ -329,11 +426,17 @@ def test_a_level_that_the_sample_lacks_is_not_missing(monkeypatch):
 
     monkeypatch.setattr(binned_features, "SAMPLE", 50)
     sex = np.array(["F", "M"] * 100, dtype=object)
-    rows = np.random.default_rng(binned_features.OWN_SEED).choice(200, 50, replace=False)
+    rows = np.random.default_rng(binned_features.OWN_SEED).choice(
+        200, 50, replace=False
+    )
     left = np.setdiff1d(np.arange(200), rows)
-    columns = propcal.data.frames.attribute_columns(pd.DataFrame({"sex": sex, "other": sex}))
+    columns = propcal.reading.frames.attribute_columns(
+        pd.DataFrame({"sex": sex, "other": sex})
+    )
     sex[left[0]] = "X"
-    columns["other"] = propcal.data.frames.attribute_columns(pd.DataFrame({"other": sex}))["other"]
+    columns["other"] = propcal.reading.frames.attribute_columns(
+        pd.DataFrame({"other": sex})
+    )["other"]
     table = bin_features(Table.of(columns))
     plain, other = table.features
     assert not plain.pooled
@@ -343,10 +446,14 @@ def test_a_level_that_the_sample_lacks_is_not_missing(monkeypatch):
 
 def test_found_groups_are_ordinary_groups(found, people):
     frame, score, y, wrong = people
-    audited = audit(y, score, sensitive_features=frame, groups=found.groups, gamma=0.02, n_draws=200)
+    audited = audit(
+        y, score, sensitive_features=frame, groups=found.groups, gamma=0.02, n_draws=200
+    )
     row = audited.groups.set_index("group").loc["age 70 or over, ward B"]
     assert row["people"] == wrong.sum()
-    model = PMCBoost(groups=found.groups, gamma=0.02).fit(score, y, sensitive_features=frame)
+    model = PMCBoost(groups=found.groups, gamma=0.02).fit(
+        score, y, sensitive_features=frame
+    )
     corrected = model.predict(score, sensitive_features=frame)
     assert abs(corrected[wrong].mean() - y[wrong].mean()) < 0.02
     assert set(model.correction_.reads) == {"age", "ward"} == set(found.reads)
@@ -355,14 +462,19 @@ def test_found_groups_are_ordinary_groups(found, people):
 
 def test_the_best_box_of_a_pair_is_the_best_of_all_boxes():
     frame, score, y, _ = cohort(n=2000, seed=8)
-    table = bin_features(Table.of(propcal.data.frames.attribute_columns(frame)))
+    table = bin_features(Table.of(propcal.reading.frames.attribute_columns(frame)))
     own = People(score, y, np.ones(len(y)), False)
     space = Space(table)
     data = Data(space, table.codes, own.sums(), 8.0)
     scanned = scan(data)
     for k, (a, b) in enumerate(zip(scanned.pairs.first, scanned.pairs.second)):
-        second = [[]] if b == len(space.features) else [[c] for c in space.conditions[b]]
-        boxes = [space.fine([first, *more]) for first, more in product(space.conditions[a], second)]
+        second = (
+            [[]] if b == len(space.features) else [[c] for c in space.conditions[b]]
+        )
+        boxes = [
+            space.fine([first, *more])
+            for first, more in product(space.conditions[a], second)
+        ]
         best = max(data.candidate(box, LEVEL).evidence for box in boxes)
         assert scanned.best[k, LEVEL, 0] == pytest.approx(best, rel=1e-4)
 
@@ -374,7 +486,13 @@ def wards(world, n=20_000, seed=1):
     """Four wards; ward B, some ages of it, or two groups that overlap are wrong."""
     rng = np.random.default_rng(seed)
     sex = rng.choice(["F", "M"], n)
-    frame = pd.DataFrame({"age": rng.integers(18, 95, n), "ward": rng.choice(list("ABCD"), n), "sex": sex})
+    frame = pd.DataFrame(
+        {
+            "age": rng.integers(18, 95, n),
+            "ward": rng.choice(list("ABCD"), n),
+            "sex": sex,
+        }
+    )
     b, old, young = frame.ward == "B", frame.age >= 70, frame.age < 35
     effect = {
         "a part that is worse": 0.3 * b + 0.5 * (b & old),
@@ -384,15 +502,26 @@ def wards(world, n=20_000, seed=1):
     }[world]
     x = rng.normal(-1.2, 1, n)
     y = (rng.random(n) < 1 / (1 + np.exp(-x - effect))).astype(int)
-    return frame, 1 / (1 + np.exp(-x)), y, {"B": b, "B, old": b & old, "B, young": b & young}
+    return (
+        frame,
+        1 / (1 + np.exp(-x)),
+        y,
+        {"B": b, "B, old": b & old, "B, young": b & young},
+    )
 
 
-@pytest.mark.parametrize("world", ["a part that is worse", "two parts", "all of it", "two that overlap"])
+@pytest.mark.parametrize(
+    "world", ["a part that is worse", "two parts", "all of it", "two that overlap"]
+)
 def test_an_audit_of_the_groups_found_names_the_same_groups(world):
     frame, score, y, _ = wards(world)
     found = discover(y, score, features=frame, **FAST)
     again = audit(y, score, sensitive_features=frame, groups=found.groups)
-    named = {claim.who: claim.direction for claim in again.verdict.errors if claim.kind == "group"}
+    named = {
+        claim.who: claim.direction
+        for claim in again.verdict.errors
+        if claim.kind == "group"
+    }
     assert named == {group.name: group.error for group in found.found}
 
 
@@ -404,7 +533,9 @@ def test_an_audit_of_the_groups_found_names_the_same_groups(world):
         ("a part that is worse", ["B", "B, old"], ["B", "B, old"]),
     ],
 )
-def test_of_a_whole_and_its_parts_those_are_named_in_whom_an_error_remains(world, found, named):
+def test_of_a_whole_and_its_parts_those_are_named_in_whom_an_error_remains(
+    world, found, named
+):
     _, score, y, members = wards(world, n=50_000)
     given = [Found(name, LEVEL, np.flatnonzero(members[name])) for name in found]
     boxes = Boxes(People(score, y, np.ones(len(y)), survey=False), whole=False)
@@ -431,7 +562,9 @@ def test_a_group_that_could_nearly_be_found_by_chance_is_corrected_by_a_part_of_
 def test_a_fit_can_find_its_own_groups(people):
     frame, score, y, _ = people
     own = frame[["age", "icu", "ward"]]
-    model = PMCBoost(discover=["age", "icu", "ward"]).fit(score, y, sensitive_features=own)
+    model = PMCBoost(discover=["age", "icu", "ward"]).fit(
+        score, y, sensitive_features=own
+    )
     assert list(model.discovered_.values()) == ["age >= 70 and ward = 'B'"]
     new, new_score, _, new_wrong = cohort(seed=99)
     corrected = model.predict(new_score, sensitive_features=new)
@@ -446,15 +579,21 @@ def test_a_fit_describes_groups_as_a_search_does():
     low = (visits.age >= 75) & (visits.n_previous_visits >= 2)
     score = (visits.true_risk * np.where(low, 0.5, 1)).clip(0, 1)
     own = visits[["age", "n_previous_visits", "gender"]]
-    model = PMCBoost(discover=list(own)).fit(score, visits.admitted, sensitive_features=own)
+    model = PMCBoost(discover=list(own)).fit(
+        score, visits.admitted, sensitive_features=own
+    )
     found = discover(visits.admitted, score, features=own, **FAST)
-    assert list(model.discovered_.values()) == [group.condition for group in found.found]
+    assert list(model.discovered_.values()) == [
+        group.condition for group in found.found
+    ]
     assert list(model.discovered_.values()) == ["age >= 75 and n_previous_visits >= 2"]
 
 
 def test_a_fit_that_finds_nothing_is_one_for_everybody():
     frame, score, y, _ = cohort(seed=10, shift=0.0)
-    model = PMCBoost(discover=["age", "ward"]).fit(score, y, sensitive_features=frame[["age", "ward"]])
+    model = PMCBoost(discover=["age", "ward"]).fit(
+        score, y, sensitive_features=frame[["age", "ward"]]
+    )
     assert model.discovered_ == {}
     assert model.correction_.reads == ()
 
@@ -470,8 +609,12 @@ def test_a_classifier_can_find_its_own_groups():
             "log_odds": np.log(score / (1 - score)),
         }
     )
-    model = MulticalibratedClassifier(LogisticRegression(), cv=3, discover=["age", "b"]).fit(X, y)
-    assert any("b = 1" in condition for condition in model.calibrator_.discovered_.values())
+    model = MulticalibratedClassifier(
+        LogisticRegression(), cv=3, discover=["age", "b"]
+    ).fit(X, y)
+    assert any(
+        "b = 1" in condition for condition in model.calibrator_.discovered_.values()
+    )
     assert model.predict_proba(X).shape == (len(X), 2)
 
 
@@ -489,7 +632,9 @@ def test_permitted_features_repair_protected_groups_without_reading_them():
     frame, score, y, wrong = cohort(n=12_000, seed=12)
     rng = np.random.default_rng(12)
     race = np.where(rng.random(len(y)) < np.where(wrong, 0.8, 0.1), "Black", "White")
-    found = discover(y, score, features=frame.assign(race=race), protect=["race"], **FAST)
+    found = discover(
+        y, score, features=frame.assign(race=race), protect=["race"], **FAST
+    )
     assert "race" not in found.reads
     assert found.groups.where == {"age 70 or over, ward B": "age >= 70 and ward = 'B'"}
     table = found.protection.to_frame().set_index("group")
@@ -510,7 +655,10 @@ def test_a_group_goes_before_a_curve_for_everybody_that_would_make_others_worse(
     table = found.protection.to_frame().set_index("group")
     assert abs(table.loc["icu true", "after"]) < 0.01
     told = table[table["removed"].notna()]
-    assert ((told["removed_low"] <= told["removed"]) & (told["removed"] <= told["removed_high"])).all()
+    assert (
+        (told["removed_low"] <= told["removed"])
+        & (told["removed"] <= told["removed_high"])
+    ).all()
 
 
 # input that cannot be searched
@@ -545,7 +693,9 @@ def test_a_feature_that_is_the_outcome_is_said_to_be_a_leak(people):
     many = frame.assign(died=y, **{f"same_{k}": 1 for k in range(8)})[::-1]
     with pytest.warns(UserWarning, match="a leak"):
         told = discover(y[::-1], score[::-1], features=many, **FAST).sentences
-    assert "a leak" in next(sentence for sentence in told if sentence.startswith("Not searched"))
+    assert "a leak" in next(
+        sentence for sentence in told if sentence.startswith("Not searched")
+    )
 
 
 def test_ten_people_are_not_enough():
@@ -597,7 +747,8 @@ def test_wrong_input_has_a_clear_message(people, change, message):
         "constant": frame[["ward"]].assign(ward="A"),
     }
     arguments = {"y": y, "score": score, "features": frame} | {
-        name: made.get(value, value) if isinstance(value, str) else value for name, value in change.items()
+        name: made.get(value, value) if isinstance(value, str) else value
+        for name, value in change.items()
     }
     with pytest.raises(InputError, match=message):
         discover(arguments.pop("y"), arguments.pop("score"), **arguments, **FAST)
@@ -606,18 +757,30 @@ def test_wrong_input_has_a_clear_message(people, change, message):
 def test_a_column_has_one_role(people):
     frame, score, y, _ = people
     data = frame.assign(risk=score, died=y)
-    for given in ({"features": ["age", "died"]}, {"features": ["age"], "protect": ["died"]}):
+    for given in (
+        {"features": ["age", "died"]},
+        {"features": ["age"], "protect": ["died"]},
+    ):
         with pytest.raises(InputError, match="column 'died' is the outcome"):
             discover("died", "risk", data=data, **given)
 
 
 @pytest.mark.parametrize("scale", [1e15, 1e-300, -1, 1e-7])
-def test_conditions_on_very_large_and_small_numbers_have_the_people_that_were_counted(people, scale):
+def test_conditions_on_very_large_and_small_numbers_have_the_people_that_were_counted(
+    people, scale
+):
     frame, score, y, _ = people
     scaled = frame.assign(age=(1e9 if scale == 1e-7 else 0) + frame["age"] * scale)
     found = discover(y, score, features=scaled, **FAST)
     group = found.found[0]
-    audited = audit(y, score, sensitive_features=scaled, groups=found.groups, gamma=0.02, n_draws=100)
+    audited = audit(
+        y,
+        score,
+        sensitive_features=scaled,
+        groups=found.groups,
+        gamma=0.02,
+        n_draws=100,
+    )
     assert audited.groups.set_index("group").loc[group.name, "people"] == group.people
 
 
@@ -642,7 +805,9 @@ def test_ranges_of_whole_numbers_are_named_by_their_last_number():
 
 def test_nothing_of_a_row_is_in_the_result(people):
     frame, score, y, _ = people
-    secret = frame.assign(note=np.where(np.arange(len(y)) == 17, "canary-1234", "ordinary"))
+    secret = frame.assign(
+        note=np.where(np.arange(len(y)) == 17, "canary-1234", "ordinary")
+    )
     assert "canary" not in discover(y, score, features=secret, **FAST).to_json()
 
 
@@ -663,7 +828,9 @@ def test_a_page_of_its_own_has_the_groups_and_protects_counts(found, tmp_path):
 
 def test_the_report_has_a_section_on_the_groups_found(found, people):
     frame, score, y, _ = people
-    page = audit(y, score, sensitive_features=frame[["ward"]], n_draws=200).to_html(discovery=found)
+    page = audit(y, score, sensitive_features=frame[["ward"]], n_draws=200).to_html(
+        discovery=found
+    )
     assert 'id="discovery"' in page
     assert "age 70 or over, ward B" in page
     assert "need not be the cause" in page
@@ -672,10 +839,14 @@ def test_the_report_has_a_section_on_the_groups_found(found, people):
 def test_markdown_and_comparisons_have_the_section_too(found, people):
     frame, score, y, _ = people
     ward = frame[["ward"]]
-    text = audit(y, score, sensitive_features=ward, n_draws=200).to_markdown(discovery=found)
+    text = audit(y, score, sensitive_features=ward, n_draws=200).to_markdown(
+        discovery=found
+    )
     assert "## Groups found by a search" in text
     assert "| age 70 or over, ward B | too low |" in text
-    both = compare({"raw": score, "lower": 0.9 * score}, y, sensitive_features=ward, n_draws=200)
+    both = compare(
+        {"raw": score, "lower": 0.9 * score}, y, sensitive_features=ward, n_draws=200
+    )
     assert 'id="discovery"' in both.to_html(discovery=found)
     assert "| age 70 or over, ward B | too low |" in both.to_markdown(discovery=found)
     assert "found by a search" not in both.to_markdown()

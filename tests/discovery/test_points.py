@@ -1,4 +1,6 @@
-"""Fits with features: points where they help people left out of the fit, and nowhere else."""
+"""Fits with features: points where they help people left out of the fit, and nowhere
+else.
+"""
 
 from dataclasses import replace
 
@@ -10,7 +12,14 @@ from scipy.special import expit, logit
 from propcal import Atoms, Correction, PMCBoost
 from propcal.core.draws import Draws
 from propcal.discovery.binned_features import Feature, FeatureTable
-from propcal.discovery.points import LIMIT, Pieces, PointsModel, PointsRows, _folds, fit_points
+from propcal.discovery.points import (
+    LIMIT,
+    Pieces,
+    PointsModel,
+    PointsRows,
+    _folds,
+    fit_points,
+)
 from propcal.errors import InputError
 
 
@@ -30,7 +39,9 @@ def people(n=5000, seed=0, *, wrong=True):
     frame["risk"] = expit(rng.normal(-1, 1, n))
     shift = 0.5 * (frame.age > 60) - 0.5 * (frame.visits == 0) + 0.5 * frame.lab.isna()
     shift += 0.4 * (frame.ward == "A") + 0.3 * (frame.sex == "F") - 0.4
-    frame["died"] = (rng.random(n) < expit(logit(frame.risk) + shift * wrong)).astype(int)
+    frame["died"] = (rng.random(n) < expit(logit(frame.risk) + shift * wrong)).astype(
+        int
+    )
     return frame
 
 
@@ -54,7 +65,9 @@ def loss(y, p):
 def test_points_are_found_where_they_are_and_help_new_people(model):
     table = {feature.column: feature for feature in model.correction_.points.features}
     assert {"age", "visits", "lab", "ward"} <= set(table)
-    assert table["age"].points[-1] - table["age"].points[0] == pytest.approx(500, abs=170)
+    assert table["age"].points[-1] - table["age"].points[0] == pytest.approx(
+        500, abs=170
+    )
     assert table["lab"].missing > 250
     assert table["ward"].points[table["ward"].levels.index("A")] > 150
     new = people(seed=1)
@@ -78,7 +91,9 @@ def test_a_perfect_score_gets_no_points():
         model = fitted(people(3000, seed, wrong=False))
         assert model.correction_.points is None
         assert model.correction_.reads == ()
-        assert "No points were added: 6 features did not" in " ".join(model.fit_summary_.sentences())
+        assert "No points were added: 6 features did not" in " ".join(
+            model.fit_summary_.sentences()
+        )
         assert set(model.correction_.not_read) == {"sex", *FEATURES}
 
 
@@ -99,7 +114,14 @@ def test_scores_of_repeat_visits_and_weights_are_fitted():
     frame["patient"] = np.arange(3000) // 2
     frame["weight"] = np.random.default_rng(0).choice([0.5, 1.0, 2.0], 3000)
     model = PMCBoost(features=FEATURES)
-    model.fit(frame, score="risk", outcome="died", groups=["sex"], weight="weight", cluster="patient")
+    model.fit(
+        frame,
+        score="risk",
+        outcome="died",
+        groups=["sex"],
+        weight="weight",
+        cluster="patient",
+    )
     assert model.correction_.points is not None
 
 
@@ -142,7 +164,9 @@ def test_a_feature_that_tells_the_outcome_is_left_out():
 
 def test_a_spike_and_missing_values_are_pieces_of_their_own():
     rng = np.random.default_rng(0)
-    codes = np.where(rng.random(10_000) < 0.5, 0, rng.integers(1, 101, 10_000)).astype(np.uint8)
+    codes = np.where(rng.random(10_000) < 0.5, 0, rng.integers(1, 101, 10_000)).astype(
+        np.uint8
+    )
     feature = Feature("gain", cuts=np.arange(1.0, 101.0))
     pieces = Pieces.of(feature, codes)
     assert Pieces.of(feature, codes, 32).n_pieces <= 32 < pieces.n_pieces
@@ -153,12 +177,18 @@ def test_a_spike_and_missing_values_are_pieces_of_their_own():
 
 
 def bent(n, seed=0):
-    """Risk is U-shaped in age, which determines the score; so the calibration curve falls, then rises."""
+    """Risk is U-shaped in age, which determines the score; so the calibration curve
+    falls, then rises.
+    """
     rng = np.random.default_rng(seed)
-    frame = pd.DataFrame({"age": rng.integers(18, 95, n), "ward": rng.choice(list("uvwxyz"), n)})
+    frame = pd.DataFrame(
+        {"age": rng.integers(18, 95, n), "ward": rng.choice(list("uvwxyz"), n)}
+    )
     frame["sex"] = rng.choice(["F", "M"], n)
     frame["risk"] = expit(-3 + 0.03 * (frame.age - 50)).round(4)
-    frame["truth"] = expit(-2.2 + 0.0016 * (frame.age - 60) ** 2 + 1.2 * frame.ward.isin(["u", "v"]))
+    frame["truth"] = expit(
+        -2.2 + 0.0016 * (frame.age - 60) ** 2 + 1.2 * frame.ward.isin(["u", "v"])
+    )
     frame["died"] = (rng.random(n) < frame.truth).astype(int)
     return frame
 
@@ -166,8 +196,12 @@ def bent(n, seed=0):
 @pytest.mark.parametrize("features", [None, ["ward"], ["age", "ward"]])
 def test_a_curve_that_falls_leaves_the_sum_of_scores_as_it_was_fitted(features):
     frame, new = bent(8000), bent(8000, 1)
-    model = PMCBoost(features=features).fit(frame, score="risk", outcome="died", groups=["sex"])
-    assert model.predict(frame, score="risk").mean() == pytest.approx(frame.died.mean(), rel=0.01)
+    model = PMCBoost(features=features).fit(
+        frame, score="risk", outcome="died", groups=["sex"]
+    )
+    assert model.predict(frame, score="risk").mean() == pytest.approx(
+        frame.died.mean(), rel=0.01
+    )
     corrected = model.predict(new, score="risk")
     level = np.full(len(new), frame.died.mean())
     assert loss(new.truth, corrected) < loss(new.truth, level) + 0.001
@@ -180,12 +214,17 @@ def test_a_curve_that_falls_leaves_the_sum_of_scores_as_it_was_fitted(features):
 def points_rows(codes, outcome):
     """Rows of numbers with these codes, and scores of 0.5."""
     table = FeatureTable(
-        tuple(Feature(f"x{k}", cuts=np.arange(0.5, own.max())) for k, own in enumerate(codes)),
+        tuple(
+            Feature(f"x{k}", cuts=np.arange(0.5, own.max()))
+            for k, own in enumerate(codes)
+        ),
         np.array(codes, dtype=np.uint8),
         {},
     )
     even = np.zeros(len(outcome))
-    return PointsRows(even, even, outcome.astype(float), np.ones(len(outcome)), [], table)
+    return PointsRows(
+        even, even, outcome.astype(float), np.ones(len(outcome)), [], table
+    )
 
 
 def test_narrow_ranges_that_matter_get_points_of_their_own():
@@ -194,7 +233,9 @@ def test_narrow_ranges_that_matter_get_points_of_their_own():
     effect = np.where(np.arange(100) % 8 < 4, 1.0, 0.0)
     fitted = fit_points(points_rows([codes], rng.random(30_000) < expit(effect[codes])))
     found = fitted.table.features[0]
-    points = np.array(found.points)[np.searchsorted(found.cuts, np.arange(100), side="right")]
+    points = np.array(found.points)[
+        np.searchsorted(found.cuts, np.arange(100), side="right")
+    ]
     assert np.mean(points[effect == 1]) - np.mean(points[effect == 0]) > 500
     assert np.corrcoef(points, effect)[0, 1] > 0.8
 

@@ -20,12 +20,27 @@ def cohort(n, seed, error=0.06):
     true = risk + error * (race == "X") + 1.5 * error * (race == "B") * (age > 60)
     y = (rng.random(n) < true).astype(int)
     return pd.DataFrame(
-        {"race": race, "age": age, "other": rng.integers(0, 5, n), "score": risk, "true": true, "y": y}
+        {
+            "race": race,
+            "age": age,
+            "other": rng.integers(0, 5, n),
+            "score": risk,
+            "true": true,
+            "y": y,
+        }
     )
 
 
 def found_in(frame, **more):
-    return discover("y", "score", data=frame, features=["age", "other"], protect=["race"], n_draws=24, **more)
+    return discover(
+        "y",
+        "score",
+        data=frame,
+        features=["age", "other"],
+        protect=["race"],
+        n_draws=24,
+        **more,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -49,18 +64,26 @@ def test_a_score_in_which_nothing_is_found_has_nothing_removed():
 def test_an_error_that_no_permitted_group_repairs_is_told_as_it_is():
     frame = cohort(12_000, 5, error=0.0)
     rng = np.random.default_rng(55)
-    frame["y"] = (rng.random(len(frame)) < frame["score"] + 0.2 * (frame["race"] == "X")).astype(int)
+    frame["y"] = (
+        rng.random(len(frame)) < frame["score"] + 0.2 * (frame["race"] == "X")
+    ).astype(int)
     found = found_in(frame, max_groups=1, level=1e-9)
     assert found.protection.by == "nothing"
     assert "so that nothing of it is removed" in found.text
     row = found.protection.to_frame().set_index("group").loc["race X"]
     assert row["clear"]
     assert row["removed"] == 0
-    assert row["removed_reading"] < 0.95  # the group is too small for more, though its gap here is 0
+    assert (
+        row["removed_reading"] < 0.95
+    )  # the group is too small for more, though its gap here is 0
     assert abs(row["reading"]) < 0.001 < row["left_reading"]
     verdict = discovery_document(found).blocks[0]
-    assert verdict.tone == "few"  # no tick above a group for whom the score is clearly wrong
-    assert verdict.headline.startswith("No group described by the searched columns was found for whom ")
+    assert (
+        verdict.tone == "few"
+    )  # no tick above a group for whom the score is clearly wrong
+    assert verdict.headline.startswith(
+        "No group described by the searched columns was found for whom "
+    )
 
 
 def test_a_finding_does_not_exclude_others(found):
@@ -77,17 +100,23 @@ def test_the_gap_after_correction_is_that_of_the_groups_that_are_named(found):
     frame = cohort(12_000, 11)
     (condition,) = found.groups.where.values()
     inside = np.flatnonzero(frame.eval(condition.replace(" = ", " == ")))
-    people = People(frame["score"].to_numpy(), frame["y"].to_numpy(), np.ones(len(frame)), False)
+    people = People(
+        frame["score"].to_numpy(), frame["y"].to_numpy(), np.ones(len(frame)), False
+    )
     _, score = correct_for(people, [inside], whole=found.overall["found"])
     table = found.protection.to_frame().set_index("group")
     for race in "ABX":
         rows = (frame["race"] == race).to_numpy()
-        assert table.loc[f"race {race}", "after"] == pytest.approx((frame["y"] - score)[rows].mean())
+        assert table.loc[f"race {race}", "after"] == pytest.approx(
+            (frame["y"] - score)[rows].mean()
+        )
 
 
 def test_a_correction_follows_the_chance_of_a_group_as_far_as_its_groups_describe_it():
     frame = cohort(20_000, 6)
-    people = People(frame["score"].to_numpy(), frame["y"].to_numpy(), np.ones(len(frame)), False)
+    people = People(
+        frame["score"].to_numpy(), frame["y"].to_numpy(), np.ones(len(frame)), False
+    )
     old, young = np.flatnonzero(frame["age"] > 60), np.flatnonzero(frame["age"] <= 30)
     half = np.append(old, np.flatnonzero(frame["age"] <= 60)[: len(old)])
     _, score = correct_for(people, [old], whole=False)
@@ -98,42 +127,64 @@ def test_a_correction_follows_the_chance_of_a_group_as_far_as_its_groups_describ
 def test_a_group_that_is_taken_further_from_its_observed_rate_has_a_sentence():
     frame = cohort(40_000, 7)
     low = (frame["race"] == "B") & (frame["age"] > 60)
-    frame["y"] = np.where((frame["race"] != "B") & (frame["age"] > 60) & (frame["y"] == 1), 0, frame["y"])
+    frame["y"] = np.where(
+        (frame["race"] != "B") & (frame["age"] > 60) & (frame["y"] == 1), 0, frame["y"]
+    )
     rng = np.random.default_rng(7)
     frame.loc[low, "y"] = (rng.random(low.sum()) < frame["score"][low]).astype(int)
     found = found_in(frame)
     table = found.protection.to_frame().set_index("group")
     assert abs(table.loc["race B", "after"]) > abs(table.loc["race B", "before"])
-    assert any(s.startswith("race B: the correction takes predicted further") for s in found.sentences)
+    assert any(
+        s.startswith("race B: the correction takes predicted further")
+        for s in found.sentences
+    )
 
 
 def test_weights_and_repeat_visits_are_allowed_for():
     frame = cohort(6000, 8)
-    rows = ProtectedGroups(("race",), ("race B",), (np.flatnonzero(frame["race"] == "B"),))
+    rows = ProtectedGroups(
+        ("race",), ("race B",), (np.flatnonzero(frame["race"] == "B"),)
+    )
 
     def width(repeat, weight, **more):
         twice = pd.concat([frame] * repeat, ignore_index=True)
-        own = ProtectedGroups(("race",), ("race B",), (np.flatnonzero(twice["race"] == "B"),))
-        people = People(twice["score"].to_numpy(), twice["y"].to_numpy(), weight, **more)
+        own = ProtectedGroups(
+            ("race",), ("race B",), (np.flatnonzero(twice["race"] == "B"),)
+        )
+        people = People(
+            twice["score"].to_numpy(), twice["y"].to_numpy(), weight, **more
+        )
         row = measure_repairs(own, Outcome(), people).table.iloc[0]
         return row["before_high"] - row["before_low"]
 
     once = width(1, np.ones(6000), survey=False)
     assert len(rows.rows[0]) > 2000
-    assert width(2, np.ones(12_000), survey=False) == pytest.approx(once / 2**0.5, rel=1e-3)
-    assert width(1, np.full(6000, 2.0), survey=False) == pytest.approx(once / 2**0.5, rel=1e-3)
+    assert width(2, np.ones(12_000), survey=False) == pytest.approx(
+        once / 2**0.5, rel=1e-3
+    )
+    assert width(1, np.full(6000, 2.0), survey=False) == pytest.approx(
+        once / 2**0.5, rel=1e-3
+    )
     assert width(1, np.full(6000, 2.0), survey=True) == pytest.approx(once, rel=1e-3)
     persons = np.tile(np.arange(6000), 2)
-    assert width(2, np.ones(12_000), survey=False, cluster=persons) == pytest.approx(once, rel=1e-2)
+    assert width(2, np.ones(12_000), survey=False, cluster=persons) == pytest.approx(
+        once, rel=1e-2
+    )
 
 
 def true_errors(found, frame, new):
     """The error of both corrections among new people whose true risks are known."""
     both = pd.concat([frame, new], ignore_index=True)
     old = np.arange(len(both)) < len(frame)
-    people = People(both["score"].to_numpy(), both["y"].to_numpy(), np.ones(len(both)), False)
+    people = People(
+        both["score"].to_numpy(), both["y"].to_numpy(), np.ones(len(both)), False
+    )
     where = found.groups.where.values() if len(found) else []
-    groups = [np.flatnonzero(both.eval(condition.replace(" = ", " == "))) for condition in where]
+    groups = [
+        np.flatnonzero(both.eval(condition.replace(" = ", " == ")))
+        for condition in where
+    ]
     races = [np.flatnonzero(both["race"] == race) for race in "ABX"]
     after = people.raw
     if groups or found.overall["found"]:
@@ -141,7 +192,10 @@ def true_errors(found, frame, new):
     _, reading = correct_for(people, races, whole=True, fitted=old)
     own = [rows[~old[rows]] for rows in races]
     scores = {"before": people.raw, "after": after, "reading": reading}
-    return {k: np.array([(both["true"] - p)[rows].mean() for rows in own]) for k, p in scores.items()}
+    return {
+        k: np.array([(both["true"] - p)[rows].mean() for rows in own])
+        for k, p in scores.items()
+    }
 
 
 @pytest.mark.slow
@@ -154,7 +208,9 @@ def test_errors_left_and_intervals_are_true_of_new_people():
         true.append(true_errors(found, frame, cohort(100_000, 90_000 + seed)))
     for name in ("before", "after", "reading"):
         truth = np.array([one[name] for one in true])
-        low, high, gap = (np.array([t[name + end] for t in said]) for end in ("_low", "_high", ""))
+        low, high, gap = (
+            np.array([t[name + end] for t in said]) for end in ("_low", "_high", "")
+        )
         covered = ((low <= truth) & (truth <= high)).mean(axis=0)
         assert (covered > 0.95 - 3.5 * np.sqrt(0.05 * 0.95 / sets)).all()
         bias = (gap - truth).mean(axis=0)
@@ -164,10 +220,14 @@ def test_errors_left_and_intervals_are_true_of_new_people():
         told = np.array([t[left] for t in said])
         assert told.mean(axis=0) == pytest.approx(size.mean(axis=0), rel=0.25)
     for name, share in (("after", "removed"), ("reading", "removed_reading")):
-        with np.errstate(divide="ignore", invalid="ignore"):  # a group without an error has no share
+        with np.errstate(
+            divide="ignore", invalid="ignore"
+        ):  # a group without an error has no share
             truth = np.array([1 - np.abs(one[name] / one["before"]) for one in true])
         truth = np.maximum(truth, -1)
-        low, high = (np.array([t[share + end] for t in said]) for end in ("_low", "_high"))
+        low, high = (
+            np.array([t[share + end] for t in said]) for end in ("_low", "_high")
+        )
         told = ~np.isnan(low)
         covered = ((low <= truth + 1e-9) & (truth <= high + 1e-9))[told]
         assert covered.mean() > 0.95 - 3.5 * np.sqrt(0.05 * 0.95 / told.sum())

@@ -27,13 +27,24 @@ def people(n=6000, months=6, rare=40, seed=1, wrong="B"):
     chance = np.where((ward == wrong) & (month >= 3), np.minimum(1.5 * risk, 1), risk)
     day = pd.Timestamp("2024-01-15") + pd.to_timedelta(month * 31, unit="D")
     return pd.DataFrame(
-        {"day": day, "ward": ward, "risk": risk, "died": (rng.random(n) < chance).astype(int)}
+        {
+            "day": day,
+            "ward": ward,
+            "risk": risk,
+            "died": (rng.random(n) < chance).astype(int),
+        }
     )
 
 
 @pytest.fixture(scope="module")
 def course():
-    monitor = Monitor(**ROLES, gamma=0.001, unit="patients", score_name="Sepsis risk", title="Sepsis, wards")
+    monitor = Monitor(
+        **ROLES,
+        gamma=0.001,
+        unit="patients",
+        score_name="Sepsis risk",
+        title="Sepsis, wards",
+    )
     monitor.add(people())
     return monitor.course(recalibrate=True)
 
@@ -46,12 +57,15 @@ def test_the_page_is_one_safe_file_with_every_group(course):
     assert not re.search(r"(src|href)=\"(http|//)", page)
     assert "Sepsis, wards" in page
     assert "Would recalibrating help?" in page
-    content = unpacked(re.search(r'id="course-data">(.*?)</script>', page, re.DOTALL)[1])
+    content = unpacked(
+        re.search(r'id="course-data">(.*?)</script>', page, re.DOTALL)[1]
+    )
     assert content["format"] == "propcal-course"
     assert content["conclusion"] == "alarm"
-    assert [len(re.findall(f'id="{part}"', page)) for part in ("verdict", "evidence", "rates", "period")] == [
-        1
-    ] * 4
+    assert [
+        len(re.findall(f'id="{part}"', page))
+        for part in ("verdict", "evidence", "rates", "period")
+    ] == [1] * 4
     ids = re.findall(r' id="([^"]+)"', page)
     assert len(ids) == len(set(ids))
 
@@ -59,21 +73,26 @@ def test_the_page_is_one_safe_file_with_every_group(course):
 def test_next_steps_name_every_group_of_the_verdict(course):
     (claim, *_) = course.claims
     other = {"since": "", "label": "Asian, F"}
-    both = replace(course, claims=(replace(claim, since="", label="Black"), replace(claim, **other)))
+    both = replace(
+        course,
+        claims=(replace(claim, since="", label="Black"), replace(claim, **other)),
+    )
     assert next_steps(both)[0] == (
         "For Black and for Asian, F, the data do not show when the error began; it may have been there from "
         "the start."
     )
     dated = replace(claim, since="2024-04", label="B")
-    first, second = next_steps(replace(course, claims=(dated, replace(claim, **other))))[:2]
+    first, second = next_steps(
+        replace(course, claims=(dated, replace(claim, **other)))
+    )[:2]
     assert first.startswith("Find out what changed for B about 2024-04: coding")
     assert second.startswith("For Asian, F, the data do not show")
 
 
-def test_what_is_promised_and_what_recalibrating_does_are_told_with_their_conditions(course):
-    promise = (
-        "If the score were right for everyone and rows were different people, at most 1 in 20 monitors would "
-    )
+def test_what_is_promised_and_what_recalibrating_does_are_told_with_their_conditions(
+    course,
+):
+    promise = "If the score were right for everyone and rows were different people, at most 1 in 20 monitors would "
     assert promise in course.to_html()
     told = course.recalibration.sentence
     assert " the log loss of all patients together in " in told
@@ -86,7 +105,10 @@ def test_a_single_period_can_be_drawn():
     page = monitor.course().to_html()
     assert "compared with" not in page
     assert "NaN" not in page
-    assert "nan" not in re.sub(r"[\w-]*nance[\w-]*", "", page.split("course-data")[0]).lower()
+    assert (
+        "nan"
+        not in re.sub(r"[\w-]*nance[\w-]*", "", page.split("course-data")[0]).lower()
+    )
 
 
 def test_metrics_are_read_by_the_official_parser(course):
@@ -110,12 +132,21 @@ def test_pages_metrics_and_suppressed_json_come_from_protected_counts(course):
         counts = exact.positives, exact.people - exact.positives
         if min(counts) < 11:
             small += 1
-            assert not any(np.isfinite(x) for x in (row.observed_expected_low, row.observed_expected_high))
+            assert not any(
+                np.isfinite(x)
+                for x in (row.observed_expected_low, row.observed_expected_high)
+            )
         else:
             assert abs(row.people - exact.people) <= 2
             assert abs(row.positives - exact.positives) <= 2
-            assert row.observed_expected == pytest.approx(exact.observed_expected, rel=0.25)
-            assert row.observed_expected_low < row.observed_expected < row.observed_expected_high
+            assert row.observed_expected == pytest.approx(
+                exact.observed_expected, rel=0.25
+            )
+            assert (
+                row.observed_expected_low
+                < row.observed_expected
+                < row.observed_expected_high
+            )
     assert small >= 6
     large = shown.evidence.group != "ward=rare"
     assert shown.evidence.evidence[large].tolist() == [
@@ -125,31 +156,61 @@ def test_pages_metrics_and_suppressed_json_come_from_protected_counts(course):
     assert (shown.evidence.alarm == course.evidence.alarm).all()
     assert ((shown.groups.highest >= 20) == course.groups.alarm).all()
     families = text_string_to_metric_families(course.to_metrics())
-    groups = {s.labels["group"] for f in families if f.name == "propcal_people" for s in f.samples}
+    groups = {
+        s.labels["group"]
+        for f in families
+        if f.name == "propcal_people"
+        for s in f.samples
+    }
     assert groups
     assert "ward=rare" not in groups
     assert any("Counts are protected" in note for note in shown.notes)
     whole = json.loads(course.to_json())
     assert [row["people"] for row in whole["periods"]] == course.periods.people.tolist()
     content = json.loads(course.to_json(11))
-    assert all(row["people"] is None for row in content["periods"] if row["group"] == "ward=rare")
+    assert all(
+        row["people"] is None
+        for row in content["periods"]
+        if row["group"] == "ward=rare"
+    )
 
 
 def test_alarms_are_those_of_the_exact_course_and_their_ratios_are_near(course):
     shown = protected_course(course, 11)
-    names = ("group", "test", "raised", "onset", "onset_low", "onset_high", "direction", "explained_by")
+    names = (
+        "group",
+        "test",
+        "raised",
+        "onset",
+        "onset_low",
+        "onset_high",
+        "direction",
+        "explained_by",
+    )
     for exact, alarm in zip(course.alarms, shown.alarms, strict=True):
         assert [getattr(exact, n) for n in names] == [getattr(alarm, n) for n in names]
         if alarm.test == "level":
-            ratios = ((alarm.value, alarm.low, alarm.high), (exact.value, exact.low, exact.high))
+            ratios = (
+                (alarm.value, alarm.low, alarm.high),
+                (exact.value, exact.low, exact.high),
+            )
             assert ratios[0] == pytest.approx(ratios[1], rel=0.02)
         assert np.isnan([alarm.people, alarm.events]).all()
     assert shown.sentences[0] == course.sentences[0]
     for exact, claim in zip(course.claims, shown.claims, strict=True):
-        assert (claim.who, claim.since, claim.direction) == (exact.who, exact.since, exact.direction)
+        assert (claim.who, claim.since, claim.direction) == (
+            exact.who,
+            exact.since,
+            exact.direction,
+        )
         assert claim.estimate == pytest.approx(exact.estimate, rel=0.02)
-        assert np.isnan([claim.people, claim.events, claim.observed, claim.predicted]).all()
-        rates = exact.events / exact.people, exact.events / exact.estimate / exact.people
+        assert np.isnan(
+            [claim.people, claim.events, claim.observed, claim.predicted]
+        ).all()
+        rates = (
+            exact.events / exact.people,
+            exact.events / exact.estimate / exact.people,
+        )
         assert [exact.observed, exact.predicted] == pytest.approx(rates)
     assert shown.recalibration.answer == course.recalibration.answer
 
@@ -176,7 +237,12 @@ def test_words_in_a_terminal_and_a_notebook(course):
 def test_json_has_the_claims(course):
     (claim,) = json.loads(course.to_json())["claims"]
     own = course.claims[0]
-    assert (claim["kind"], claim["who"], claim["test"], claim["where"]) == ("group", "ward=B", "level", [])
+    assert (claim["kind"], claim["who"], claim["test"], claim["where"]) == (
+        "group",
+        "ward=B",
+        "level",
+        [],
+    )
     assert claim["estimate"] == pytest.approx(own.estimate, rel=1e-5)
     assert claim["p_value"] <= 0.05
     assert (claim["since_low"], claim["raised"]) == (own.since_low, own.raised)

@@ -1,4 +1,6 @@
-"""Lists that are cut say how many are missing, and intervals have the unit of their numbers."""
+"""Lists that are cut say how many are missing, and intervals have the unit of their
+numbers.
+"""
 
 import re
 
@@ -10,13 +12,13 @@ from propcal import Atoms, PMCBoost
 from propcal.cli.atoms import some_names
 from propcal.core.atoms import LeftOutReport
 from propcal.core.correction.fit_summary import WITHIN_ALPHA
-from propcal.data.frames import require
 from propcal.documents.audit_charts import unknown
 from propcal.documents.blocks import At, Column, Table
 from propcal.documents.correction import PatternCurve, fit_lines
 from propcal.errors import InputError
 from propcal.numbers import IN_TEXT, ON_PAGE
 from propcal.options import Identity
+from propcal.reading.frames import require
 from propcal.render.cells import cell, more
 
 
@@ -29,9 +31,17 @@ def fitted():
     clinic = np.where(np.arange(n) < n // 100, np.arange(n) % 13, 99).astype(str)
     score = rng.uniform(0.05, 0.6, n)
     y = rng.random(n) < score * np.where(ward == "A", 1.4, 0.8)
-    people = pd.DataFrame({"ward": ward, "clinic": clinic, "score": score, "y": y.astype(int)})
-    atoms = Atoms.from_frame(people, score="score", outcome="y", groups=["ward", "clinic"])
-    return PMCBoost(alpha=0.001, intersections="marginal").fit_atoms(atoms), people, atoms
+    people = pd.DataFrame(
+        {"ward": ward, "clinic": clinic, "score": score, "y": y.astype(int)}
+    )
+    atoms = Atoms.from_frame(
+        people, score="score", outcome="y", groups=["ward", "clinic"]
+    )
+    return (
+        PMCBoost(alpha=0.001, intersections="marginal").fit_atoms(atoms),
+        people,
+        atoms,
+    )
 
 
 def number_of_more(text):
@@ -61,7 +71,13 @@ def test_levels_of_people_left_out_that_are_not_listed_are_counted():
 
 
 def test_a_terminal_shows_the_first_rows_and_counts_the_others():
-    table = Table("t", "", [Column("label", "group")], [{"label": str(i)} for i in range(40)], most=25)
+    table = Table(
+        "t",
+        "",
+        [Column("label", "group")],
+        [{"label": str(i)} for i in range(40)],
+        most=25,
+    )
     assert number_of_more(table.more_than(table.rows_at(At.TEXT))) == 15
     assert table.more_than(table.rows_at(At.PAGE)) == ""
 
@@ -76,7 +92,9 @@ def test_a_fit_counts_the_groups_and_cells_that_it_does_not_list(fitted):
     assert number_of_more(lines[-1]) == 13 - len(listed) == 3
     summary = model.fit_summary_
     cells = summary.listed()
-    assert number_of_more(cells[-1]) == np.sum(summary.status != WITHIN_ALPHA) - (len(cells) - 1)
+    assert number_of_more(cells[-1]) == np.sum(summary.status != WITHIN_ALPHA) - (
+        len(cells) - 1
+    )
 
 
 def test_a_cell_of_a_fit_is_printed_with_the_numbers_of_its_table(fitted):
@@ -85,13 +103,17 @@ def test_a_cell_of_a_fit_is_printed_with_the_numbers_of_its_table(fitted):
     low, high = (100 * float(edge) for edge in re.findall(r"[\d.]+", worst["bin"]))
     text = summary.listed()[0]
     assert f"predicted risk {low:.3g}-{high:.3g} %" in text
-    observed, predicted = (f"{100 * worst[name]:.1f} %" for name in ("outcome_rate", "mean_score"))
+    observed, predicted = (
+        f"{100 * worst[name]:.1f} %" for name in ("outcome_rate", "mean_score")
+    )
     assert f"observed {observed}, predicted {predicted}" in text
 
 
 def test_explanations_count_the_people_who_are_not_shown(fitted):
     model, people, _ = fitted
-    reasons = model.correction_.explain(people.score[:1012], people[["ward", "clinic"]][:1012])
+    reasons = model.correction_.explain(
+        people.score[:1012], people[["ward", "clinic"]][:1012]
+    )
     assert number_of_more(repr(reasons)) == 1007
     assert number_of_more(reasons._repr_html_()) == 1002
 

@@ -1,4 +1,6 @@
-"""Pages of a monitor, of sites and of a search in a browser: no request, no message, no axe violation."""
+"""Pages of a monitor, of sites and of a search in a browser: no request, no message, no
+axe violation.
+"""
 
 import shutil
 
@@ -9,17 +11,34 @@ import pytest
 from accessibility import AXE, serious_violations
 from propcal import Atoms, Monitor, compare_sites, discover
 
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
+playwright = pytest.importorskip(
+    "playwright.sync_api", reason="playwright is not installed"
+)
+BROWSER = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))),
+    None,
+)
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--no-first-run",
+    "--disable-background-networking",
+]
 PAGES = ("alarm", "quiet", "sites", "found")
 
-pytestmark = pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine; .ci/run installs it")
+pytestmark = pytest.mark.skipif(
+    BROWSER is None, reason="no Chromium on this machine; .ci/run installs it"
+)
 
 
 def people(wrong, n=6000):
     rng = np.random.default_rng(3)
-    ward = rng.choice(["A", "x" * 200, "<script>alert(1)</script>", "rare"], n, p=[0.6, 0.2, 0.195, 0.005])
+    ward = rng.choice(
+        ["A", "x" * 200, "<script>alert(1)</script>", "rare"],
+        n,
+        p=[0.6, 0.2, 0.195, 0.005],
+    )
     month, risk = rng.integers(0, 6, n), rng.beta(2, 4, n)
     chance = np.minimum(np.where((ward == "A") & (month >= 3), wrong, 1.0) * risk, 1)
     day = pd.Timestamp("2024-01-15") + pd.to_timedelta(month * 31, unit="D")
@@ -32,15 +51,21 @@ def people(wrong, n=6000):
 def pages(tmp_path_factory):
     folder = tmp_path_factory.mktemp("over_time")
     for name, wrong in (("alarm", 1.4), ("quiet", 1.0)):
-        monitor = Monitor(score="risk", outcome="y", time="day", groups=["ward"], gamma=0.001)
+        monitor = Monitor(
+            score="risk", outcome="y", time="day", groups=["ward"], gamma=0.001
+        )
         monitor.add(people(wrong))
         course = monitor.course()
         assert (course.conclusion == "alarm") == (name == "alarm")
         course.to_html(folder / f"{name}.html")
-    atoms = Atoms.from_frame(people(1.0), score="risk", outcome="y", groups=["ward"], site="site")
+    atoms = Atoms.from_frame(
+        people(1.0), score="risk", outcome="y", groups=["ward"], site="site"
+    )
     compare_sites(atoms).to_html(folder / "sites.html")
     wrong = people(1.6)
-    discover("y", "risk", data=wrong, features=["ward", "site"], n_draws=24).to_html(folder / "found.html")
+    discover("y", "risk", data=wrong, features=["ward", "site"], n_draws=24).to_html(
+        folder / "found.html"
+    )
     return folder
 
 
@@ -72,7 +97,9 @@ def test_no_request_no_message_and_no_scrolling_sideways(browser, pages, name):
     assert said == []
 
 
-@pytest.mark.skipif(not AXE.exists(), reason="axe-core is not installed; .ci/run installs it")
+@pytest.mark.skipif(
+    not AXE.exists(), reason="axe-core is not installed; .ci/run installs it"
+)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("name", PAGES)
 def test_axe_finds_no_serious_violation_over_time(browser, pages, name, scheme):

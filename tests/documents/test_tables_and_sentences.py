@@ -1,4 +1,6 @@
-"""Texts, tables and sentences as data: nothing in them is misspelt, and nothing is left over."""
+"""Texts, tables and sentences as data: nothing in them is misspelt, and nothing is left
+over.
+"""
 
 import re
 import tomllib
@@ -12,7 +14,7 @@ import pytest
 from paths import ROOT
 from propcal.auditing.audit_claims import cell_claims
 from propcal.auditing.claims import Claim
-from propcal.auditing.hypothesis_tests import DIFFERENCES, CalibrationTest
+from propcal.auditing.statistics.hypothesis_tests import DIFFERENCES, CalibrationTest
 from propcal.documents.audit import clearest_groups
 from propcal.documents.blocks import At
 from propcal.documents.words import sentence, sentences, table
@@ -24,7 +26,10 @@ FOLDER = ROOT / "src" / "propcal" / "documents"
 TABLES = tomllib.loads((FOLDER / "tables.toml").read_text())
 SHARED = TABLES.pop("shared")
 CODE = "\n".join(path.read_text() for path in sorted((ROOT / "src").rglob("*.py")))
-MACROS = [(path.stem, path.read_text()) for path in sorted((FOLDER / "sentences").glob("*.jinja"))]
+MACROS = [
+    (path.stem, path.read_text())
+    for path in sorted((FOLDER / "sentences").glob("*.jinja"))
+]
 
 
 @pytest.mark.parametrize("name", sorted(TABLES))
@@ -48,7 +53,10 @@ def test_every_macro_is_used():
 
 def test_a_column_that_needs_a_value_is_left_out_without_it():
     shown = [
-        [column.heading for column in table("found", [], unit="people", fewest=11, **flags).columns]
+        [
+            column.heading
+            for column in table("found", [], unit="people", fewest=11, **flags).columns
+        ]
         for flags in (
             dict.fromkeys(("protected", "small", "corrected", "slopes"), False),
             dict.fromkeys(("protected", "small", "corrected", "slopes"), True),
@@ -60,11 +68,11 @@ def test_a_column_that_needs_a_value_is_left_out_without_it():
 
 def test_a_blank_line_begins_a_sentence_and_a_line_break_is_a_space():
     told = sentences("notes", "cannot_tell", 2, 10, 1, False, False, "patients")
-    first = (
-        "Whether the score is right in 2 of the 10 cells (subgroup and risk range): they do not have enough "
-    )
+    first = "Whether the score is right in 2 of the 10 cells (subgroup and risk range): they do not have enough "
     assert told[0] == f"{first}data."
-    assert told[1].endswith(" 1 subgroup with too few patients: it is shown below but not tested.")
+    assert told[1].endswith(
+        " 1 subgroup with too few patients: it is shown below but not tested."
+    )
     assert len(told) == 4
     excluded = sentences("notes", "cannot_tell", 2, 10, 1, True, False, "patients")[1]
     assert " with too few patients or a missing value: it is shown" in excluded
@@ -76,7 +84,10 @@ def within(label, share, people=200):
 
 
 def test_a_limit_that_is_withheld_is_not_told_as_a_large_error():
-    who, known = Identity(score="", unit="visits"), [within("all", 0.1), within("A", 0.3)]
+    who, known = (
+        Identity(score="", unit="visits"),
+        [within("all", 0.1), within("A", 0.3)],
+    )
     assert (
         told_limits(known, who)
         == "to within 10 % of the expected events overall and to within 30 % in the subgroup."
@@ -86,7 +97,10 @@ def test_a_limit_that_is_withheld_is_not_told_as_a_large_error():
         "in 1 subgroup; the data allow larger errors for B (200 visits), up to 70 %; the limit for C is "
         "withheld to protect a small count."
     )
-    many = [*known, *(within(name, share) for name in "BCD" for share in (0.7, float("inf")))]
+    many = [
+        *known,
+        *(within(name, share) for name in "BCD" for share in (0.7, float("inf"))),
+    ]
     assert told_limits(many, who).endswith(
         "in 1 subgroup; in 3 others, the data allow larger errors; the limit for 3 other subgroups is "
         "withheld to protect a small count."
@@ -100,42 +114,84 @@ def told_limits(claims, who):
 def test_a_cell_is_told_where_groups_differ_and_none_can_be_named():
     tests = [CalibrationTest(DIFFERENCES, 4.0, 0.01, 0.02, True)]
     unnamed = Claim("beyond", "", "", "", test=DIFFERENCES, p_value=0.02)
-    cell = {"group": "old", "bin": "[0, 0.1)", "eligible": True, "gap": 0.03, "detectable_gap": 0.02}
-    cells = [pd.DataFrame([cell | {"finding": finding}]) for finding in ("too low", "could be chance")]
+    cell = {
+        "group": "old",
+        "bin": "[0, 0.1)",
+        "eligible": True,
+        "gap": 0.03,
+        "detectable_gap": 0.02,
+    }
+    cells = [
+        pd.DataFrame([cell | {"finding": finding}])
+        for finding in ("too low", "could be chance")
+    ]
     (claim,) = cell_claims(tests, [unnamed], cells[0])
-    assert (claim.kind, claim.who, claim.bin, claim.direction) == ("cell", "old", "[0, 0.1)", "too low")
+    assert (claim.kind, claim.who, claim.bin, claim.direction) == (
+        "cell",
+        "old",
+        "[0, 0.1)",
+        "too low",
+    )
     assert not cell_claims(tests, [unnamed], cells[1])
     assert not cell_claims(tests, [Claim("group", "old", "old", "too low")], cells[0])
-    who, numbers = Identity(score="", unit="visits"), {"estimate": 0.11, "predicted": 0.08, "label": "old"}
+    who, numbers = (
+        Identity(score="", unit="visits"),
+        {"estimate": 0.11, "predicted": 0.08, "label": "old"},
+    )
     told = [
         " ".join(sentences("verdict", "miscalibrated", claims, {}, who))
         for claims in ([unnamed], [unnamed, replace(claim, **numbers)])
     ]
-    assert told[0].endswith("more than chance explains, but no single subgroup can be named.")
+    assert told[0].endswith(
+        "more than chance explains, but no single subgroup can be named."
+    )
     assert told[1].endswith(
         "The clearest gap is in old at predicted risk 0-10 %: observed 11.0 %, predicted 8.0 %."
     )
 
 
 def test_a_correction_that_changes_nobody_is_no_reason_to_use_a_wrong_score():
-    wrong = SimpleNamespace(verdict=SimpleNamespace(errors=["one"]), identity=Identity(unit="visits"))
+    wrong = SimpleNamespace(
+        verdict=SimpleNamespace(errors=["one"]), identity=Identity(unit="visits")
+    )
     told = sentences("notes", "unchanged", wrong, "risk")
     assert told == [
         "“risk” is still miscalibrated: decide whether to fit again with more, or more recent, visits, to "
         "restrict its use, or to use it as it is."
     ]
-    right = SimpleNamespace(verdict=SimpleNamespace(errors=[]), identity=Identity(unit="visits"))
+    right = SimpleNamespace(
+        verdict=SimpleNamespace(errors=[]), identity=Identity(unit="visits")
+    )
     assert sentences("notes", "unchanged", right, "risk") == ["Use “risk” as it is."]
 
 
 def told_changes(same, n):
-    """What is said of so many groups, everybody the first of them, with so many that hardly change."""
+    """What is said of so many groups, everybody the first of them, with so many that
+    hardly change.
+    """
     change = ["hardly changed"] * same + ["could be chance"] * (n - same)
     names = ["everybody", *(f"g={i}" for i in range(1, n))]
-    rows = [{"group": g, "change": c, "brier_change": "could be chance"} for g, c in zip(names, change)]
+    rows = [
+        {"group": g, "change": c, "brier_change": "could be chance"}
+        for g, c in zip(names, change)
+    ]
     labels = dict(zip(names, names))
     return " ".join(
-        sentences("comparison", "changes", "new", "old", False, False, (), [], rows, labels, 0.03, [], None)
+        sentences(
+            "comparison",
+            "changes",
+            "new",
+            "old",
+            False,
+            False,
+            (),
+            [],
+            rows,
+            labels,
+            0.03,
+            [],
+            None,
+        )
     )
 
 
@@ -145,7 +201,10 @@ def test_changes_that_are_too_small_to_matter_are_told_apart_from_chance():
         "subgroup compared."
     )
     nowhere = "“new” is not shown to be closer to the observed rate than “old”, nor further from it, overall"
-    assert told_changes(0, 4) == f"{nowhere} or in any subgroup. All differences could be chance."
+    assert (
+        told_changes(0, 4)
+        == f"{nowhere} or in any subgroup. All differences could be chance."
+    )
     assert told_changes(3, 4) == (
         f"{nowhere} or in any subgroup. In 3 of 4 groups compared, predictions change by no more than 3 %; "
         "other differences could be chance."
@@ -155,19 +214,33 @@ def test_changes_that_are_too_small_to_matter_are_told_apart_from_chance():
 
 def test_a_correction_that_is_better_for_nobody_is_not_to_be_used():
     def steps(better):
-        return " ".join(sentences("notes", "errors_found", [], "new", 0, better, "visits"))
+        return " ".join(
+            sentences("notes", "errors_found", [], "new", 0, better, "visits")
+        )
 
-    assert steps(0).startswith("“new” is not shown to be better for any group: do not use it.")
-    assert steps(1).startswith("Some error remains in “new”. “Before and after” shows how much is gone.")
+    assert steps(0).startswith(
+        "“new” is not shown to be better for any group: do not use it."
+    )
+    assert steps(1).startswith(
+        "Some error remains in “new”. “Before and after” shows how much is gone."
+    )
 
 
 def test_a_typical_gap_that_chance_explains_is_not_printed_as_zero():
-    assert sentence("comparison", "typical", 0.0002, 0.0, False).startswith("No typical gap of a cell")
-    assert "0.5 percentage points before, 0.0 after" in sentence("comparison", "typical", 0.005, 0.0, True)
+    assert sentence("comparison", "typical", 0.0002, 0.0, False).startswith(
+        "No typical gap of a cell"
+    )
+    assert "0.5 percentage points before, 0.0 after" in sentence(
+        "comparison", "typical", 0.005, 0.0, True
+    )
 
 
 def test_of_groups_that_the_verdict_does_not_name_those_with_most_evidence_come_first():
     p = {"a": 0.9, "b": 0.02, "c": 0.5, "d": Limit(0.05, "below"), "e": 0.01, "f": 0.04}
-    tests = pd.DataFrame({"test": list(p), "p_value": pd.Series(p.values(), dtype=object)})
+    tests = pd.DataFrame(
+        {"test": list(p), "p_value": pd.Series(p.values(), dtype=object)}
+    )
     audit = SimpleNamespace(verdict=SimpleNamespace(tests=tests))
-    assert [row["group"] for row in clearest_groups(audit, [{"group": name} for name in p])] == list("ebfc")
+    assert [
+        row["group"] for row in clearest_groups(audit, [{"group": name} for name in p])
+    ] == list("ebfc")

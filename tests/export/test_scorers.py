@@ -18,7 +18,11 @@ from propcal.errors import InputError
 from propcal.export.programs import LANGUAGES, near_breakpoints, values_that_matter
 from sql_corrections import bits, fitted, hostile
 
-COMMANDS = {"python": [sys.executable, "-I", "-S"], "javascript": ["node"], "r": ["Rscript", "--vanilla"]}
+COMMANDS = {
+    "python": [sys.executable, "-I", "-S"],
+    "javascript": ["node"],
+    "r": ["Rscript", "--vanilla"],
+}
 NONE = type(None)
 KINDS = (str, float, int, bool, NONE)
 CONDITIONS = [
@@ -33,7 +37,9 @@ CONDITIONS = [
 POINTS = PointsTable(
     (
         FeaturePoints("age", (-9000, 11, 420), cuts=(30.0, 41.3), missing=-250),
-        FeaturePoints("race", (133, -77), levels=("Asian", "Black"), missing=5, other=-1),
+        FeaturePoints(
+            "race", (133, -77), levels=("Asian", "Black"), missing=5, other=-1
+        ),
         FeaturePoints("code", (-40, 310, 1), levels=("1", "2.5", "true")),
         FeaturePoints("lab", (7, 0, -7), cuts=(-0.1, 1e-9), missing=3),
         FeaturePoints("any", (12,)),
@@ -51,7 +57,9 @@ def language(request):
 
 @pytest.fixture(scope="module")
 def corrections():
-    """With and without a smooth start; columns, ranges and conditions; names that no language expects."""
+    """With and without a smooth start; columns, ranges and conditions; names that no
+    language expects.
+    """
     ranges = Groups(columns=["race", "icu"], cuts={"age": [30, 41.3]})
     named = {f"condition {i}": text for i, text in enumerate(CONDITIONS)}
     updates = fitted(ranges, PMCBoost.paper, alpha=0.1, gamma=0.1, n_bins=5)
@@ -67,9 +75,15 @@ def corrections():
         "smooth": smooth,
         "points": replace(smooth, points=POINTS),
         "points and updates": replace(updates, points=POINTS),
-        "points alone": replace(smooth, start=None, updates=smooth.updates[:0], points=POINTS),
+        "points alone": replace(
+            smooth, start=None, updates=smooth.updates[:0], points=POINTS
+        ),
         "conditions": fitted(
-            Groups(columns=[], where=named, intersections=1), PMCBoost.paper, gamma=0.01, alpha=0.1, n_bins=5
+            Groups(columns=[], where=named, intersections=1),
+            PMCBoost.paper,
+            gamma=0.01,
+            alpha=0.1,
+            n_bins=5,
         ),
         "hostile": hostile()[1],
     }
@@ -83,14 +97,27 @@ def write(correction, language, folder, **options):
 
 def run(language, *words, **settings):
     command = [*COMMANDS[language], *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, encoding="utf-8", timeout=300, **settings)
+    return subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=300,
+        **settings,
+    )
 
 
 def people(correction, n, *, kinds=KINDS):
-    """Scores at breakpoints of each person and their neighbours, and values of some kinds that matter."""
+    """Scores at breakpoints of each person and their neighbours, and values of some
+    kinds that matter.
+    """
     rng = np.random.default_rng(1)
     values = {
-        name: [value for value in values_that_matter(correction, name) if type(value) in kinds]
+        name: [
+            value
+            for value in values_that_matter(correction, name)
+            if type(value) in kinds
+        ]
         for name in correction.reads
     }
     scores, columns = [], {name: [] for name in values}
@@ -105,15 +132,22 @@ def people(correction, n, *, kinds=KINDS):
 
 def scored_as_lines(language, path, scores, columns):
     """The corrected scores that a program gives for lines of JSON."""
-    rows = [dict(zip(columns, values)) for values in zip(*columns.values())] or [{}] * len(scores)
-    lines = "".join(json.dumps({**row, "the score": score}) + "\n" for row, score in zip(rows, scores))
+    rows = [dict(zip(columns, values)) for values in zip(*columns.values())] or [
+        {}
+    ] * len(scores)
+    lines = "".join(
+        json.dumps({**row, "the score": score}) + "\n"
+        for row, score in zip(rows, scores)
+    )
     done = run(language, path, "--score", "the score", input=lines)
     assert done.returncode == 0, done.stderr
     return [json.loads(line)["corrected"] for line in done.stdout.splitlines()]
 
 
 def scored_in_r(path, scores, columns):
-    """The corrected scores of columns, of one kind each; numbers go there and back as hexadecimals."""
+    """The corrected scores of columns, of one kind each; numbers go there and back as
+    hexadecimals.
+    """
     folder = path.parent
     (folder / "scores").write_text("\n".join(map(float.hex, scores)))
     lists = []
@@ -123,7 +157,9 @@ def scored_in_r(path, scores, columns):
         file = folder / "places" / str(len(lists))
         file.write_text("\n".join(str(known.index(value) + 1) for value in values))
         written = ", ".join(map(LANGUAGES["r"].value, known))
-        lists.append(f"{LANGUAGES['r'].value(name)} = c({written})[scan('{file}', quiet = TRUE)]")
+        lists.append(
+            f"{LANGUAGES['r'].value(name)} = c({written})[scan('{file}', quiet = TRUE)]"
+        )
     (folder / "run.R").write_text(
         f"source('{path}')\nscores <- as.double(readLines('{folder}/scores'))\n"
         f"found <- score_people(scores, list({', '.join(lists)}))\n"
@@ -136,15 +172,27 @@ def scored_in_r(path, scores, columns):
 
 def applied(correction, scores, columns):
     return correction.apply(
-        scores, {k: np.array(v, dtype=object) for k, v in columns.items()}, unseen="replay"
+        scores,
+        {k: np.array(v, dtype=object) for k, v in columns.items()},
+        unseen="replay",
     )
 
 
 @pytest.mark.parametrize(
     "which",
-    ["updates", "smooth", "conditions", "hostile", "points", "points and updates", "points alone"],
+    [
+        "updates",
+        "smooth",
+        "conditions",
+        "hostile",
+        "points",
+        "points and updates",
+        "points alone",
+    ],
 )
-def test_a_hundred_thousand_people_get_the_same_bits(language, which, corrections, tmp_path):
+def test_a_hundred_thousand_people_get_the_same_bits(
+    language, which, corrections, tmp_path
+):
     correction = corrections[which]
     n = 100_000 if which == "smooth" else 10_000
     path = write(correction, language, tmp_path, unseen="replay")
@@ -157,17 +205,32 @@ def test_a_hundred_thousand_people_get_the_same_bits(language, which, correction
     for kinds in ((str, NONE, float), (float, int, NONE)):  # a column of R has one kind
         scores, columns = people(correction, n, kinds=kinds)
         for name in columns:
-            texts = str in kinds and any(isinstance(value, str) for value in columns[name])
+            texts = str in kinds and any(
+                isinstance(value, str) for value in columns[name]
+            )
             if texts:
-                columns[name] = [None if isinstance(value, float) else value for value in columns[name]]
-        assert bits(scored_in_r(path, scores, columns)) == bits(applied(correction, scores, columns))
+                columns[name] = [
+                    None if isinstance(value, float) else value
+                    for value in columns[name]
+                ]
+        assert bits(scored_in_r(path, scores, columns)) == bits(
+            applied(correction, scores, columns)
+        )
 
 
 @pytest.mark.parametrize(
     ("which", "unseen"),
-    [("smooth", "keep"), ("smooth", "error"), ("smooth", "replay"), ("points", "replay"), ("points", "keep")],
+    [
+        ("smooth", "keep"),
+        ("smooth", "error"),
+        ("smooth", "replay"),
+        ("points", "replay"),
+        ("points", "keep"),
+    ],
 )
-def test_the_file_tests_itself_and_says_who_it_is(language, which, unseen, corrections, tmp_path):
+def test_the_file_tests_itself_and_says_who_it_is(
+    language, which, unseen, corrections, tmp_path
+):
     path = write(corrections[which], language, tmp_path, unseen=unseen)
     done = run(language, path, "--check")
     assert (done.returncode, done.stderr) == (0, "")
@@ -183,9 +246,14 @@ def test_the_file_tests_itself_and_says_who_it_is(language, which, unseen, corre
 
 
 def test_what_is_long_in_r_has_a_statement_for_each_row(corrections):
-    """Rscript took 1.8 s to read a statement of 760 kB, and 0.02 s to read as much in 672 of them."""
+    """Rscript took 1.8 s to read a statement of 760 kB, and 0.02 s to read as much in
+    672 of them.
+    """
     lines = corrections["smooth"].to_code("r").splitlines()
-    for begin, row in (("MAPS <- c()", 'MAPS[1] <- "'), ("VECTORS <- list()", "VECTORS[[1]] <- list(")):
+    for begin, row in (
+        ("MAPS <- c()", 'MAPS[1] <- "'),
+        ("VECTORS <- list()", "VECTORS[[1]] <- list("),
+    ):
         assert lines[lines.index(begin) + 1].startswith(row)
 
 
@@ -197,9 +265,18 @@ def test_a_combination_that_did_not_occur_is_kept_or_refused(corrections, tmp_pa
         row = {name: [stranger[name]] for name in correction.reads}
         assert scored_as_lines(language, kept, [0.123], row) == [0.123]
         refused = write(correction, language, tmp_path, unseen="error")
-        done = run(language, refused, "--score", "risk", input=json.dumps({**stranger, "risk": 0.1}))
+        done = run(
+            language,
+            refused,
+            "--score",
+            "risk",
+            input=json.dumps({**stranger, "risk": 0.1}),
+        )
         assert done.returncode == 2
-        assert "line 1: this combination of levels did not occur in the fitting data" in done.stderr
+        assert (
+            "line 1: this combination of levels did not occur in the fitting data"
+            in done.stderr
+        )
 
 
 @pytest.mark.parametrize("language", ["python", "javascript"])
@@ -218,15 +295,29 @@ def test_what_cannot_be_scored_is_refused_by_line(language, corrections, tmp_pat
         assert (done.returncode, len(done.stdout.splitlines())) == (2, 1)
         assert "line 2: " in done.stderr
         assert problem in done.stderr
-    done = run(language, path, "--score", "risk", input='{"risk": 0.2, "race": null, "age": 3}')
+    done = run(
+        language, path, "--score", "risk", input='{"risk": 0.2, "race": null, "age": 3}'
+    )
     assert "a value is needed for ward" in done.stderr
 
 
 @pytest.mark.parametrize("language", ["python", "javascript"])
-def test_a_line_that_is_no_person_is_refused_without_repeating_it(language, corrections, tmp_path):
+def test_a_line_that_is_no_person_is_refused_without_repeating_it(
+    language, corrections, tmp_path
+):
     path = write(corrections["smooth"], language, tmp_path)
-    for wrong in ("Jane Doe", "[1, 2]", "null", '{"name": "Jane Doe", "risk"', '"Jane Doe"'):
-        lines = json.dumps({"race": "Asian", "ward": 1, "age": 30, "risk": 0.2}) + "\n\n" + wrong
+    for wrong in (
+        "Jane Doe",
+        "[1, 2]",
+        "null",
+        '{"name": "Jane Doe", "risk"',
+        '"Jane Doe"',
+    ):
+        lines = (
+            json.dumps({"race": "Asian", "ward": 1, "age": 30, "risk": 0.2})
+            + "\n\n"
+            + wrong
+        )
         done = run(language, path, "--score", "risk", input=lines)
         assert (done.returncode, len(done.stdout.splitlines())) == (2, 1)
         assert done.stderr.startswith("line 3: ")
@@ -261,11 +352,24 @@ def test_the_module_of_python_scores_like_score_one(corrections, tmp_path):
 
     correction = corrections["smooth"]
     scorer = python_module(correction, tmp_path)
-    for ward in (1, 1.0, "1", " 1.00 ", True, Decimal("1.0"), np.float64(1), None, float("nan"), 10**30):
+    for ward in (
+        1,
+        1.0,
+        "1",
+        " 1.00 ",
+        True,
+        Decimal("1.0"),
+        np.float64(1),
+        None,
+        float("nan"),
+        10**30,
+    ):
         person = {"race": "Asian", "ward": ward, "age": 30}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            assert scorer["score_one"](0.2, **person) == correction.score_one(0.2, **person)
+            assert scorer["score_one"](0.2, **person) == correction.score_one(
+                0.2, **person
+            )
     assert np.isnan(scorer["score_one"](2.0, **person, invalid="null"))
     assert scorer["score_one"](2.0, **person, invalid="keep") == 2.0
     assert scorer["unseen_levels"](race="Martian", ward=1, age=3) == ["race"]
@@ -301,7 +405,9 @@ def test_1_and_0_are_truth_values_where_the_levels_are(tmp_path):
     correction = fitted(Groups(columns=["icu"]), PMCBoost.paper, alpha=0.1)
     scorer = python_module(correction, tmp_path)
     for value in (True, "TRUE", 1, 1.0, "1", 0, "0.0", False, None, 2):
-        assert scorer["score_one"](0.3, icu=value) == correction.score_one(0.3, icu=value)
+        assert scorer["score_one"](0.3, icu=value) == correction.score_one(
+            0.3, icu=value
+        )
 
 
 def test_a_correction_that_reads_nothing_has_a_scorer(language, tmp_path):
@@ -317,21 +423,30 @@ def test_a_number_that_a_language_cannot_hold_is_refused():
     rng = np.random.default_rng(0)
     code, score = rng.choice(codes, 2000), rng.random(2000)
     y = rng.random(2000) < np.where(code == codes[0], 0.9, 0.1)
-    correction = PMCBoost.paper().fit(score, y, sensitive_features={"code": code}).correction_
+    correction = (
+        PMCBoost.paper().fit(score, y, sensitive_features={"code": code}).correction_
+    )
     for language in ("javascript", "r"):
-        with pytest.raises(InputError, match=r"9007199254740993, a number that .* cannot hold exactly"):
+        with pytest.raises(
+            InputError, match=r"9007199254740993, a number that .* cannot hold exactly"
+        ):
             correction.to_code(language)
     scorer = {}
     exec(correction.to_code("python"), scorer)
     for one in (9007199254740993, "9007199254740993"):
-        assert scorer["score_one"](0.3, code=one) == correction.score_one(0.3, code="9007199254740993")
+        assert scorer["score_one"](0.3, code=one) == correction.score_one(
+            0.3, code="9007199254740993"
+        )
 
 
 def test_no_step_along_a_curve_leaves_the_whole_numbers_of_a_double():
-    """What the scorers in JavaScript and R compute with, at most: see `corrected` in their templates."""
+    """What the scorers in JavaScript and R compute with, at most: see `corrected` in
+    their templates.
+    """
     width = np.diff(knots())
     assert int((width // 2 * width + width).max()) < 1 << 53
-    # a quotient below 2**26 is at least 1 / width from a whole number, and doubles there are closer
+    # a quotient below 2**26 is at least 1 / width from a whole number, and doubles
+    # there are closer
     assert 1 / width.max() > 2.0**-27
     assert int((width // 2 * width + width).max() // width.max()) < 1 << 26
 
@@ -348,7 +463,9 @@ def test_every_combination_is_listed_or_the_export_is_refused():
 
 
 def test_a_file_brings_no_code_of_its_own(tmp_path):
-    """Names and levels become values of the language; none of them is written into a comment."""
+    """Names and levels become values of the language; none of them is written into a
+    comment.
+    """
     correction = hostile()[1]
     text = '"""\n*/ import os # ` ${x} @maps@'
     content = json.loads(correction.to_json())

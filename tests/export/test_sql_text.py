@@ -1,4 +1,6 @@
-"""SQL as text: it can be read by dialects that are not run here, and what cannot be is refused."""
+"""SQL as text: it can be read by dialects that are not run here, and what cannot be is
+refused.
+"""
 
 import re
 import sys
@@ -27,13 +29,19 @@ def test_hostile_names_and_levels_survive_where_sql_is_not_run(dialect):
     assert "not run" in export.header
     parsed = sqlglot.parse_one(export.query, read=dialect)
     found = {
-        node.this for node in parsed.find_all(exp.Literal, exp.National) if node.args.get("is_string", True)
+        node.this
+        for node in parsed.find_all(exp.Literal, exp.National)
+        if node.args.get("is_string", True)
     }
     suffix = DIALECTS[dialect].suffix
     for level in HOSTILE:
         whole = level + suffix
         assert whole in found or (dialect == "tsql" and level == "\\\nnext"), level
-    assert {node.this for node in parsed.find_all(exp.Identifier)} >= {name, "risk'`\"]", "other\nname"}
+    assert {node.this for node in parsed.find_all(exp.Identifier)} >= {
+        name,
+        "risk'`\"]",
+        "other\nname",
+    }
 
 
 @pytest.mark.parametrize("dialect", NOT_RUN)
@@ -79,13 +87,18 @@ def test_duckdb_numbers_the_patterns_once(plain):
     export = plain.to_sql(score="risk", form="case")
     assert export.expression.count('"race"') > 3 * export.query.count('"race"')
     connection = duckdb.connect()
-    connection.execute("CREATE TABLE people (risk DOUBLE, race VARCHAR, icu BOOLEAN, age DOUBLE)")
+    connection.execute(
+        "CREATE TABLE people (risk DOUBLE, race VARCHAR, icu BOOLEAN, age DOUBLE)"
+    )
     connection.execute("INSERT INTO people VALUES (0.3, 'Asian', true, 35)")
     scored = connection.sql(export.query)
     assert scored.columns == ["risk", "race", "icu", "age", "corrected"]
     alone = connection.sql(f"SELECT {export.expression} FROM people").fetchall()[0][0]
     assert scored.fetchall()[0][-1] == alone
-    assert alone == plain.apply([0.3], {"race": ["Asian"], "icu": [True], "age": [35]}).item()
+    assert (
+        alone
+        == plain.apply([0.3], {"race": ["Asian"], "icu": [True], "age": [35]}).item()
+    )
 
 
 def test_spark_joins_by_one_number_unless_it_could_overflow(small, monkeypatch):
@@ -96,21 +109,34 @@ def test_spark_joins_by_one_number_unless_it_could_overflow(small, monkeypatch):
 
 
 def test_the_script_is_the_whole_and_begins_with_what_it_is(small):
-    export = small.to_sql(score="risk", table="clinic.visits", lookup_table=["clinic", "look.up"])
+    export = small.to_sql(
+        score="risk", table="clinic.visits", lookup_table=["clinic", "look.up"]
+    )
     first = export.script.splitlines()[:8]
     assert all(line.startswith("-- ") for line in first[:7])
     assert "DuckDB" in first[0]
     assert small.about["fingerprint"] in first[1]
     assert "pattern 1: icu" in export.header
     connection = duckdb.connect()
-    connection.execute("CREATE SCHEMA clinic; CREATE TABLE clinic.visits (risk DOUBLE, icu BOOLEAN)")
+    connection.execute(
+        "CREATE SCHEMA clinic; CREATE TABLE clinic.visits (risk DOUBLE, icu BOOLEAN)"
+    )
     connection.execute("INSERT INTO clinic.visits VALUES (0.3, true)")
-    assert connection.execute(str(export)).fetchall()[0][2] == small.apply([0.3], {"icu": [True]})[0]
-    assert connection.execute('SELECT * FROM clinic."look.up"').df().equals(export.to_frame())
+    assert (
+        connection.execute(str(export)).fetchall()[0][2]
+        == small.apply([0.3], {"icu": [True]})[0]
+    )
+    assert (
+        connection.execute('SELECT * FROM clinic."look.up"')
+        .df()
+        .equals(export.to_frame())
+    )
     assert "lookup" in repr(export)
 
 
-def test_an_expression_too_long_for_some_databases_says_what_to_use_instead(plain, monkeypatch):
+def test_an_expression_too_long_for_some_databases_says_what_to_use_instead(
+    plain, monkeypatch
+):
     long = plain.to_sql(score="risk", form="case")
     seen = plain.to_sql(score="risk", form="case", unseen="keep")
     assert len(seen.lines) < len(long.lines) <= sql.MOST_CASE_LINES
@@ -118,10 +144,15 @@ def test_an_expression_too_long_for_some_databases_says_what_to_use_instead(plai
     monkeypatch.setattr(sql, "MOST_CASE_LINES", len(seen.lines) - 1)
     again = plain.to_sql(score="risk", form="case")
     assert f"has {len(long.lines):,} lines" in again.caution
-    assert f'form="lookup", or unseen="keep" with {len(seen.lines):,} lines.' in again.caution
+    assert (
+        f'form="lookup", or unseen="keep" with {len(seen.lines):,} lines.'
+        in again.caution
+    )
     assert again.script == long.header + f"-- {again.caution}\n{long.query};\n"
     assert len(repr(again)) < 80
-    assert plain.to_sql(score="risk", form="case", unseen="keep").caution.endswith('Use form="lookup".')
+    assert plain.to_sql(score="risk", form="case", unseen="keep").caution.endswith(
+        'Use form="lookup".'
+    )
     assert plain.to_sql(score="risk").caution == ""
 
 
@@ -129,7 +160,12 @@ def test_a_comment_cannot_be_ended_by_a_name():
     _, correction = hostile()
     about = {"method": "x\n; DROP TABLE people; --", "fingerprint": "y\r\nDROP"}
     wicked = Correction(
-        correction.patterns, correction.groups, correction.bins, correction.updates, "keep", about
+        correction.patterns,
+        correction.groups,
+        correction.bins,
+        correction.updates,
+        "keep",
+        about,
     )
     header = wicked.to_sql(score="ri\nsk").header
     assert all(line.startswith("-- ") for line in header.splitlines())
@@ -144,7 +180,11 @@ def test_names_that_no_database_takes_are_refused(plain, name):
 
 def test_a_level_with_a_nul_is_refused():
     score, y = np.linspace(0, 1, 100), np.arange(100) % 2
-    correction = PMCBoost.paper().fit(score, y, sensitive_features={"a": ["x\0"] * 100}).correction_
+    correction = (
+        PMCBoost.paper()
+        .fit(score, y, sensitive_features={"a": ["x\0"] * 100})
+        .correction_
+    )
     with pytest.raises(InputError, match="NUL"):
         correction.to_sql(score="risk")
 
@@ -172,7 +212,11 @@ def test_too_many_combinations_are_refused_with_a_way_out():
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({name: rng.choice([*"abcdefghij"], 2000) for name in "wxyz"})
     model = PMCBoost.paper(intersections=1, alpha=0.5, gamma=0.01)
-    correction = model.fit(rng.random(2000), rng.random(2000) < 0.5, sensitive_features=frame).correction_
+    correction = model.fit(
+        rng.random(2000), rng.random(2000) < 0.5, sensitive_features=frame
+    ).correction_
     with pytest.raises(InputError, match=r'10,000 are possible.*unseen="keep"'):
         correction.to_sql(score="risk")
-    assert len(correction.to_sql(score="risk", unseen="keep").numbers) == len(correction.patterns)
+    assert len(correction.to_sql(score="risk", unseen="keep").numbers) == len(
+        correction.patterns
+    )

@@ -1,4 +1,6 @@
-"""Changes that turn a valid file into one that somebody has damaged, edited or written to do harm."""
+"""Changes that turn a valid file into one that somebody has damaged, edited or written
+to do harm.
+"""
 
 import copy
 import math
@@ -33,8 +35,26 @@ TEXTS += [
     "a" * 100_000,
     "(" * 900 + "a=1" + ")" * 900,
 ]
-TEXTS += ["not " * 900 + "a = 1", "age >= 1e999", "age > " + "9" * 500, "x in [" + "1," * 2000 + "1]"]
-NUMBERS = [0, -1, 1, 2**31, 2**32, 2**33 + 1, 2**62, 2**63, -(2**63) - 1, 2**64, 10**400, 10**4000]
+TEXTS += [
+    "not " * 900 + "a = 1",
+    "age >= 1e999",
+    "age > " + "9" * 500,
+    "x in [" + "1," * 2000 + "1]",
+]
+NUMBERS = [
+    0,
+    -1,
+    1,
+    2**31,
+    2**32,
+    2**33 + 1,
+    2**62,
+    2**63,
+    -(2**63) - 1,
+    2**64,
+    10**400,
+    10**4000,
+]
 NUMBERS += [0.5, -0.0, 1e308, 1e-320, 2.0**53 + 2, math.nan, math.inf, -math.inf]
 OTHERS = [None, True, False, [], {}, [[]], [None], {"a": 1}, [[[[1]]]]]
 EVERYTHING = [*TEXTS, *NUMBERS, *OTHERS]
@@ -48,18 +68,25 @@ def nested(depth, bracket=list):
 
 
 def places(value, path=()):
-    """The path to every part of nested lists and dicts; of long lists, to the first and last few."""
+    """The path to every part of nested lists and dicts; of long lists, to the first and
+    last few.
+    """
     yield path
     if isinstance(value, dict):
         for key in value:
             yield from places(value[key], (*path, key))
     elif isinstance(value, list):
-        for i in [*range(min(len(value), 4)), *range(max(len(value) - 2, 4), len(value))]:
+        for i in [
+            *range(min(len(value), 4)),
+            *range(max(len(value) - 2, 4), len(value)),
+        ]:
             yield from places(value[i], (*path, i))
 
 
 def mutated(content, rng):
-    """One to four random changes of nested lists and dicts: drop, double, retype, swap, nest, or overdo."""
+    """One to four random changes of nested lists and dicts: drop, double, retype, swap,
+    nest, or overdo.
+    """
     content = copy.deepcopy(content)
     for _ in range(rng.choice([1, 1, 1, 2, 4])):
         path = rng.choice([p for p in places(content) if p] or [None])
@@ -85,15 +112,23 @@ def change(parent, key, rng):
     elif kind == 3:
         parent[key] = nested(rng.choice([1, 5, 60, 300]), rng.choice([list, dict]))
     elif kind == 4 and isinstance(parent[key], int | float):
-        parent[key] = rng.choice(NUMBERS) if rng.random() < 0.5 else parent[key] + rng.choice([-1, 1])
+        parent[key] = (
+            rng.choice(NUMBERS)
+            if rng.random() < 0.5
+            else parent[key] + rng.choice([-1, 1])
+        )
     elif kind == 5 and isinstance(parent[key], str):
-        parent[key] = rng.choice([parent[key] + rng.choice(TEXTS), parent[key][:-1], parent[key].upper()])
+        parent[key] = rng.choice(
+            [parent[key] + rng.choice(TEXTS), parent[key][:-1], parent[key].upper()]
+        )
     else:
         parent[key] = rng.choice(EVERYTHING)
 
 
 def broken_bytes(data, rng):
-    """One to twenty random changes of bytes: flip, cut, double, insert, or put something telling there."""
+    """One to twenty random changes of bytes: flip, cut, double, insert, or put
+    something telling there.
+    """
     data = bytearray(data)
     for _ in range(rng.choice([1, 1, 2, 5, 20])):
         at = rng.randrange(len(data) + 1)
@@ -121,5 +156,7 @@ def broken_bytes(data, rng):
                 b"\r",
                 b"\\ud800",
             ]
-            data[at : at + 1] = rng.choice([*telling, rng.choice(string.printable).encode()])
+            data[at : at + 1] = rng.choice(
+                [*telling, rng.choice(string.printable).encode()]
+            )
     return bytes(data)

@@ -1,4 +1,5 @@
-"""Files that somebody has damaged, edited or written to do harm work, or end in propcal's own errors.
+"""Files that somebody has damaged, edited or written to do harm work, or end in
+propcal's own errors.
 
 Every case is drawn from its own seed: what fails is repeated by its kind and number.
 """
@@ -13,7 +14,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hostile_values import EVERYTHING, NUMBERS, TEXTS, broken_bytes, mutated
-from valid_files import NAMED, correction_content, people, saved_atoms, use_atoms, use_correction, write_atoms
+from valid_files import (
+    NAMED,
+    correction_content,
+    people,
+    saved_atoms,
+    use_atoms,
+    use_correction,
+    write_atoms,
+)
 
 from propcal import Atoms, Correction, PMCBoost
 from propcal.cli import main
@@ -45,13 +54,19 @@ def material(tmp_path_factory):
     columns = rows[["race", "sex", "age", "ill"]]
     return {
         "correction": correction_content(),
-        "atoms": [saved_atoms(weighted, folder / "x.atoms") for weighted in (False, True)],
+        "atoms": [
+            saved_atoms(weighted, folder / "x.atoms") for weighted in (False, True)
+        ],
         "atoms bytes": (folder / "x.atoms").read_bytes(),
         "config": CONFIG,
         "csv": (folder / "people.csv").read_text(),
-        "parquet": pq.read_table(folder / "people.parquet").replace_schema_metadata(None),
+        "parquet": pq.read_table(folder / "people.parquet").replace_schema_metadata(
+            None
+        ),
         "parquet bytes": (folder / "people.parquet").read_bytes(),
-        "model": fitted.fit(rows["risk"], rows["y"], sensitive_features=columns).correction_,
+        "model": fitted.fit(
+            rows["risk"], rows["y"], sensitive_features=columns
+        ).correction_,
     }
 
 
@@ -67,7 +82,14 @@ CONFIG = {
     "intersections": "all",
     "resolution": "2^-10",
     "memory": "1GB",
-    "audit": {"draws": 10, "n_bins": 5, "rho": 0.1, "fail_on": ["pmc > 0.2"], "suppress": 5, "seed": 1},
+    "audit": {
+        "draws": 10,
+        "n_bins": 5,
+        "rho": 0.1,
+        "fail_on": ["pmc > 0.2"],
+        "suppress": 5,
+        "seed": 1,
+    },
     "fit": {"max_updates": 100, "guard": "noise"},
     "apply": {"column": "corrected"},
 }
@@ -88,7 +110,9 @@ def works_or_is_refused(counts):
 
 
 def dumped(content):
-    """JSON as an attacker writes it: also NaN, long numbers, halves of surrogate pairs."""
+    """JSON as an attacker writes it: also NaN, long numbers, halves of surrogate
+    pairs.
+    """
     return json.dumps(content, ensure_ascii=True).encode()
 
 
@@ -116,7 +140,9 @@ def atoms_bytes(material, rng, path):
 
 
 def changed_table(table, rng):
-    """One column dropped, doubled, moved, retyped, or with cells that should not be there."""
+    """One column dropped, doubled, moved, retyped, or with cells that should not be
+    there.
+    """
     place = rng.randrange(table.num_columns)
     name, column = table.column_names[place], table.column(place)
     kind = rng.randrange(8)
@@ -126,12 +152,22 @@ def changed_table(table, rng):
         return table.append_column(rng.choice([name, "more", ""]), column)
     if kind == 2:
         return (
-            table.slice(0, rng.choice([0, 1, 2])) if rng.random() < 0.5 else pa.concat_tables([table, table])
+            table.slice(0, rng.choice([0, 1, 2]))
+            if rng.random() < 0.5
+            else pa.concat_tables([table, table])
         )
     if kind == 3:
         return table.take(rng.sample(range(len(table)), len(table)))
     if kind == 4:
-        others = [pa.string(), pa.int64(), pa.float64(), pa.float32(), pa.int8(), pa.bool_(), pa.null()]
+        others = [
+            pa.string(),
+            pa.int64(),
+            pa.float64(),
+            pa.float32(),
+            pa.int8(),
+            pa.bool_(),
+            pa.null(),
+        ]
         others += [
             pa.list_(pa.int64()),
             pa.struct([("a", pa.int64())]),
@@ -141,29 +177,57 @@ def changed_table(table, rng):
         ]
         return table.set_column(place, name, pa.nulls(len(table), rng.choice(others)))
     if kind == 5:
-        nest = rng.choice([lambda v: [v], lambda v: {"a": v}, lambda v: str(v).encode(), lambda v: str(v)])
-        return table.set_column(place, name, pa.array([nest(v) for v in column.to_pylist()]))
+        nest = rng.choice(
+            [
+                lambda v: [v],
+                lambda v: {"a": v},
+                lambda v: str(v).encode(),
+                lambda v: str(v),
+            ]
+        )
+        return table.set_column(
+            place, name, pa.array([nest(v) for v in column.to_pylist()])
+        )
     values = column.to_pylist()
     for _ in range(rng.choice([1, 1, 3])):
-        values[rng.randrange(len(values))] = rng.choice(NUMBERS if kind == 6 else EVERYTHING)
+        values[rng.randrange(len(values))] = rng.choice(
+            NUMBERS if kind == 6 else EVERYTHING
+        )
     try:
         return table.set_column(place, name, pa.array(values, column.type))
     except (pa.ArrowException, ValueError, TypeError, OverflowError):
-        cells = [v if v is None else str(v).encode("utf-8", "replace").decode() for v in values]
+        cells = [
+            v if v is None else str(v).encode("utf-8", "replace").decode()
+            for v in values
+        ]
         return table.set_column(place, name, pa.array(cells, pa.string()))
 
 
 def toml(value, depth=0):
-    """TOML of nested values, wrong ones too; what is nested deeply is nested more deeply still."""
+    """TOML of nested values, wrong ones too; what is nested deeply is nested more
+    deeply still.
+    """
     if depth > 20:
         return "[" * 900 + "]" * 900
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{json.dumps(str(k))} = {toml(v, depth + 1)}" for k, v in value.items()) + "}"
+        return (
+            "{"
+            + ", ".join(
+                f"{json.dumps(str(k))} = {toml(v, depth + 1)}" for k, v in value.items()
+            )
+            + "}"
+        )
     if isinstance(value, list):
         return "[" + ", ".join(toml(part, depth + 1) for part in value) + "]"
-    return "2020-01-01" if value is None else json.dumps(value) if isinstance(value, str) else repr(value)
+    return (
+        "2020-01-01"
+        if value is None
+        else json.dumps(value)
+        if isinstance(value, str)
+        else repr(value)
+    )
 
 
 def config(material, rng, path):
@@ -173,17 +237,23 @@ def config(material, rng, path):
 
 
 def config_bytes(material, rng, path):
-    text = "\n".join(f"{key} = {toml(value)}" for key, value in material["config"].items())
+    text = "\n".join(
+        f"{key} = {toml(value)}" for key, value in material["config"].items()
+    )
     run_config(broken_bytes(text.encode(), rng), rng, path)
 
 
 def run_config(text, rng, path):
-    """The command that reads it: all options are read, then the file of people is not found."""
+    """The command that reads it: all options are read, then the file of people is not
+    found.
+    """
     path.write_bytes(text)
     command = rng.choice(["audit", "fit", "atoms"])
     output = [] if command == "audit" else ["-o", str(path.with_name("never.json"))]
     with pytest.raises(SystemExit) as ended:
-        main([command, str(path.with_name("nobody.csv")), "--config", str(path), *output])
+        main(
+            [command, str(path.with_name("nobody.csv")), "--config", str(path), *output]
+        )
     assert ended.value.code == 2
     raise FileFormatError("as it should")
 
@@ -195,16 +265,23 @@ def read_people(path, material, rng):
 
 
 def score_file(path, model):
-    from propcal.data.file_source import open_people
+    from propcal.reading.file_source import open_people
     from propcal.scoring.files import score_files
 
     sources = open_people([path], advice="")
-    score_files(model, [(sources, path.with_name("scored.csv"))], score="risk", column="new")
+    score_files(
+        model, [(sources, path.with_name("scored.csv"))], score="risk", column="new"
+    )
 
 
 def csv(material, rng, path):
-    lines = [line.split(",") for line in material["csv"].splitlines()[: rng.choice([1, 2, 60])]]
-    gentle = rng.random() < 0.6  # cells of the first two columns alone, in quotes where need be
+    lines = [
+        line.split(",")
+        for line in material["csv"].splitlines()[: rng.choice([1, 2, 60])]
+    ]
+    gentle = (
+        rng.random() < 0.6
+    )  # cells of the first two columns alone, in quotes where need be
     for _ in range(rng.choice([1, 3, 10])):
         line = rng.choice(lines)
         if gentle and len(lines) > 1:
@@ -247,7 +324,9 @@ def run_cases(kind, first, last, material, folder):
         except BaseException as error:
             error.add_note(f"case {number} of {kind!r}; the file is {path}")
             raise
-    print(f"{kind}: {last - first:,} cases, {counts['fine']:,} fine, {counts['refused']:,} refused")
+    print(
+        f"{kind}: {last - first:,} cases, {counts['fine']:,} fine, {counts['refused']:,} refused"
+    )
     return counts
 
 
@@ -277,4 +356,6 @@ def test_the_files_that_are_changed_are_valid(material, tmp_path):
     read_people(tmp_path / "people.csv", material, random.Random(0))
     pq.write_table(material["parquet"], tmp_path / "people.parquet")
     read_people(tmp_path / "people.parquet", material, random.Random(0))
-    assert np.isfinite(Correction.from_json(material["model"].to_json()).apply([0.5], people(1))).all()
+    assert np.isfinite(
+        Correction.from_json(material["model"].to_json()).apply([0.5], people(1))
+    ).all()

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 
 from propcal import Atoms, Correction, Groups, PMCBoost
 from propcal.core.categories import mc_of
-from propcal.files.atoms_file import atoms_of_table
+from propcal.formats.atoms_file import atoms_of_table
 from propcal.metrics import CategoryRule
 
 GROUPS = Groups(
@@ -41,7 +41,9 @@ def correction_content():
     """A correction with a smooth start and updates, as its file has it."""
     rows = people()
     columns = rows[["race", "sex", "age", "ill"]]
-    fitted = PMCBoost.paper(groups=GROUPS, alpha=0.1).fit(rows["risk"], rows["y"], sensitive_features=columns)
+    fitted = PMCBoost.paper(groups=GROUPS, alpha=0.1).fit(
+        rows["risk"], rows["y"], sensitive_features=columns
+    )
     content = json.loads(fitted.correction_.to_json())
     del content["about"]["model_id"]  # or no change would get any further
     content["start"] = [[[], [1000] * 193], [[["sex", "F"]], [-50_000] * 193]]
@@ -64,7 +66,9 @@ def use_correction(text, path):
 
 def saved_atoms(weighted, path):
     """A file of atoms: its table and its header."""
-    Atoms.from_frame(people(), **NAMED, weight="w" if weighted else None, resolution=2**-6).save(path)
+    Atoms.from_frame(
+        people(), **NAMED, weight="w" if weighted else None, resolution=2**-6
+    ).save(path)
     table = pq.read_table(path)
     header = json.loads(table.schema.metadata[b"propcal"])
     return table.replace_schema_metadata(None), header
@@ -81,13 +85,20 @@ def use_atoms(path):
 
 
 def write_atoms(table, header, path):
-    """Write a table with a header; its fingerprint is made right, as whoever means harm would do."""
+    """Write a table with a header; its fingerprint is made right, as whoever means harm
+    would do.
+    """
     try:
         texts = {
-            f.name: pa.dictionary(pa.int32(), pa.string()) for f in table.schema if f.name.startswith("attr")
+            f.name: pa.dictionary(pa.int32(), pa.string())
+            for f in table.schema
+            if f.name.startswith("attr")
         }
         kinds = pa.schema([(f.name, texts.get(f.name, f.type)) for f in table.schema])
-        header = {**header, "fingerprint": atoms_of_table(table.cast(kinds), header).fingerprint()}
+        header = {
+            **header,
+            "fingerprint": atoms_of_table(table.cast(kinds), header).fingerprint(),
+        }
     except Exception:  # such a table is refused for something else
         pass
     pq.write_table(table.replace_schema_metadata({"propcal": json.dumps(header)}), path)

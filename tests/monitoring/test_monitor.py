@@ -1,4 +1,6 @@
-"""A monitor: periods come in, evidence comes out, and the state is the same however they came."""
+"""A monitor: periods come in, evidence comes out, and the state is the same however
+they came.
+"""
 
 import json
 import re
@@ -17,12 +19,23 @@ from propcal.monitoring.held_out import _pooled, with_findings
 ROLES = {"score": "risk", "outcome": "died", "time": "day", "groups": ["ward", "sex"]}
 
 
-def visits(n_months, per_month=1200, *, wrong_from=99, factor=1.5, ward="B", seed=1, start="2024-01"):
+def visits(
+    n_months,
+    per_month=1200,
+    *,
+    wrong_from=99,
+    factor=1.5,
+    ward="B",
+    seed=1,
+    start="2024-01",
+):
     rng = np.random.default_rng(seed)
     parts = []
     for t, month in enumerate(pd.period_range(start, periods=n_months, freq="M")):
         n = per_month
-        days = month.start_time + pd.to_timedelta(rng.integers(0, month.days_in_month, n), unit="D")
+        days = month.start_time + pd.to_timedelta(
+            rng.integers(0, month.days_in_month, n), unit="D"
+        )
         frame = pd.DataFrame(
             {
                 "day": days,
@@ -31,8 +44,12 @@ def visits(n_months, per_month=1200, *, wrong_from=99, factor=1.5, ward="B", see
                 "risk": rng.beta(2, 4, n),
             }
         )
-        chance = frame.risk * np.where((t >= wrong_from) & (frame.ward == ward), factor, 1.0)
-        parts.append(frame.assign(died=(rng.random(n) < np.minimum(chance, 1)).astype(int)))
+        chance = frame.risk * np.where(
+            (t >= wrong_from) & (frame.ward == ward), factor, 1.0
+        )
+        parts.append(
+            frame.assign(died=(rng.random(n) < np.minimum(chance, 1)).astype(int))
+        )
     return pd.concat(parts, ignore_index=True)
 
 
@@ -58,7 +75,9 @@ def test_the_alarm_says_for_whom_since_when_and_how_large(watched):
     assert first.low < 1.5 < first.high
     assert first.direction == "too low"
     assert "for B." in course.sentences[0]
-    assert {alarm.explained_by for alarm in course.alarms if alarm.group != "ward=B"} <= {"B"}
+    assert {
+        alarm.explained_by for alarm in course.alarms if alarm.group != "ward=B"
+    } <= {"B"}
     unhurt = course.groups.set_index("group").loc[["ward=A", "ward=C"]]
     assert not unhurt["alarm"].any()
 
@@ -99,7 +118,8 @@ def test_other_people_of_a_known_period_are_refused_unless_it_is_replaced(wrong)
     monitor.add(wrong)
     before, last = monitor.atoms.fingerprint(), wrong[wrong.day >= "2025-02-01"]
     with pytest.raises(
-        InputError, match=r"2025-02 is in the state already, with 1,200 people, and these data have 1,190"
+        InputError,
+        match=r"2025-02 is in the state already, with 1,200 people, and these data have 1,190",
     ):
         monitor.add(last[:-10])
     flipped = last.assign(died=1 - last.died)
@@ -113,7 +133,9 @@ def test_other_people_of_a_known_period_are_refused_unless_it_is_replaced(wrong)
 
 
 def test_replacing_what_is_not_there_is_refused(watched, wrong):
-    with pytest.raises(InputError, match="2023-01 cannot be replaced: the data have nobody in it"):
+    with pytest.raises(
+        InputError, match="2023-01 cannot be replaced: the data have nobody in it"
+    ):
         watched.add(wrong, replace=["2023-01"])
     with pytest.raises(InputError, match="is not a month"):
         watched.add(wrong, replace=["last month"])
@@ -138,11 +160,15 @@ def test_new_groups_are_watched_from_the_run_on_in_which_they_are_large_enough()
     founders = len(monitor.watched)
     later = visits(3, 4000, start="2024-04", seed=5)
     later["ward"] = later.ward.replace("C", "D")
-    with pytest.warns(UserWarning, match="ward: .* did not occur in the periods before"):
+    with pytest.warns(
+        UserWarning, match="ward: .* did not occur in the periods before"
+    ):
         monitor.add(later)
     new = [one.group.name for one in monitor.watched[founders:]]
     assert "ward=D" in new
-    assert [one.later for one in monitor.watched[founders:]] == list(range(1, len(new) + 1))
+    assert [one.later for one in monitor.watched[founders:]] == list(
+        range(1, len(new) + 1)
+    )
     assert monitor.course().conclusion == "no alarm"
 
 
@@ -158,7 +184,10 @@ def test_a_state_comes_back_as_it_was(watched):
 
 def test_every_setting_comes_back():
     words = Groups(
-        columns=["ward"], cuts={"age": [40, 65]}, where={"old": "age >= 80"}, intersections="marginal"
+        columns=["ward"],
+        cuts={"age": [40, 65]},
+        where={"old": "age >= 80"},
+        intersections="marginal",
     )
     made = visits(3)
     made["age"] = np.arange(len(made)) % 90
@@ -233,11 +262,15 @@ def test_a_tampered_header_is_refused(watched):
     for change in changes:
         other = json.loads(json.dumps(header))
         change(other["monitor"])
-        pq.write_table(table.replace_schema_metadata({"propcal": json.dumps(other)}), "b.monitor")
+        pq.write_table(
+            table.replace_schema_metadata({"propcal": json.dumps(other)}), "b.monitor"
+        )
         with pytest.raises(FileFormatError, match=r"b\.monitor is damaged"):
             Monitor.load("b.monitor")
     newer = header | {"version": 2}
-    pq.write_table(table.replace_schema_metadata({"propcal": json.dumps(newer)}), "b.monitor")
+    pq.write_table(
+        table.replace_schema_metadata({"propcal": json.dumps(newer)}), "b.monitor"
+    )
     with pytest.raises(FileFormatError, match="version 2"):
         Monitor.load("b.monitor")
 
@@ -252,7 +285,9 @@ def test_a_baseline_is_the_reference():
     course = monitor.course()
     assert course.conclusion == "no alarm"
     assert course.settings["tests"] == ["level", "cells"]
-    assert any("the score as it was in 2024-01 to 2024-03" in note for note in course.notes)
+    assert any(
+        "the score as it was in 2024-01 to 2024-03" in note for note in course.notes
+    )
     changed = Monitor(**ROLES, baseline="2024-01..2024-03")
     changed.add(visits(14, wrong_from=8))
     first = changed.course().alarms[0]
@@ -260,13 +295,17 @@ def test_a_baseline_is_the_reference():
     assert first.direction == "has risen"
     assert first.reference_value == pytest.approx(1, abs=0.2)
     said = changed.course().sentences
-    assert said[0].startswith("Alarm: compared with 2024-01 to 2024-03, the score has changed for B")
+    assert said[0].startswith(
+        "Alarm: compared with 2024-01 to 2024-03, the score has changed for B"
+    )
     assert re.search(
         r"the O/E ratio has risen since .*: O/E 1\.\d\d \(.*\), against \d\.\d\d in 2024-01 to 2024-03",
         said[1],
     )
     shown = json.loads(changed.course().to_json(suppress=11))
-    assert shown["alarms"][0]["reference_value"] == pytest.approx(first.reference_value, abs=0.1)
+    assert shown["alarms"][0]["reference_value"] == pytest.approx(
+        first.reference_value, abs=0.1
+    )
 
 
 def test_a_baseline_must_be_a_period_with_people(wrong):
@@ -279,12 +318,17 @@ def test_a_baseline_must_be_a_period_with_people(wrong):
         monitor.course()
 
 
-def test_recalibrating_helps_where_the_score_is_wrong_and_changes_nothing_where_it_is_right(watched):
+def test_recalibrating_helps_where_the_score_is_wrong_and_changes_nothing_where_it_is_right(
+    watched,
+):
     found = watched.recalibration()
     assert found.answer == "it would help"
     assert found.fitted[0] == "2024-09"
     assert found.judged == ("2025-02",)
-    assert "fitted on 2024-09 to 2025-01, it would have lowered the log loss of all" in found.sentence
+    assert (
+        "fitted on 2024-09 to 2025-01, it would have lowered the log loss of all"
+        in found.sentence
+    )
     right = Monitor(**ROLES)
     right.add(visits(6, seed=2))
     assert right.recalibration().answer in ("nothing to correct", "no clear gain")
@@ -300,7 +344,11 @@ def test_slopes_are_watched_too():
     made["died"] = (rng.random(len(made)) < flat / (1 + flat)).astype(int)
     monitor = Monitor(**ROLES)
     monitor.add(made)
-    found = {alarm.test: alarm for alarm in monitor.course().alarms if alarm.group == "everybody"}
+    found = {
+        alarm.test: alarm
+        for alarm in monitor.course().alarms
+        if alarm.group == "everybody"
+    }
     assert found["slope"].direction == "too extreme"
     assert found["cells"].where
 
@@ -313,7 +361,13 @@ def test_what_cannot_be_monitored_is_refused(wrong):
         monitor.course()
     with pytest.raises(InputError, match="nothing to save"):
         monitor.save("a.monitor")
-    for arguments in ({"every": "hour"}, {"timezone": "Mars"}, {"delay": "soon"}, {"gamma": 0}, {"score": 1}):
+    for arguments in (
+        {"every": "hour"},
+        {"timezone": "Mars"},
+        {"delay": "soon"},
+        {"gamma": 0},
+        {"score": 1},
+    ):
         with pytest.raises(InputError):
             Monitor(**ROLES | arguments)
 
@@ -361,14 +415,18 @@ def test_a_date_without_a_time_is_compared_by_day():
     monitor = Monitor(**ROLES, outcome_time="died_at")
     assert monitor.add(frame).new == ("2024-01",)
     frame.loc[0, "died_at"] -= pd.to_timedelta(1, unit="D")
-    with pytest.raises(InputError, match="1 of 1,200 outcomes are dated before the score"):
+    with pytest.raises(
+        InputError, match="1 of 1,200 outcomes are dated before the score"
+    ):
         Monitor(**ROLES, outcome_time="died_at").add(frame)
 
 
 def test_a_few_dates_long_before_all_others_are_refused():
     frame = visits(2)
     frame.loc[3, "day"] = pd.Timestamp("1900-01-01")
-    with pytest.raises(InputError, match=r"1 of 2,400 date is more than 10 years before all others"):
+    with pytest.raises(
+        InputError, match=r"1 of 2,400 date is more than 10 years before all others"
+    ):
         Monitor(**ROLES).add(frame)
 
 
@@ -379,23 +437,33 @@ def test_a_score_of_zero_for_everybody_is_too_low():
     monitor.add(frame)
     said = " ".join(monitor.course().sentences)
     assert "the score predicts too low" in said
-    assert len(str(json.loads(monitor.course().to_json())["alarms"][0]["evidence"])) < 25
+    assert (
+        len(str(json.loads(monitor.course().to_json())["alarms"][0]["evidence"])) < 25
+    )
 
 
 def test_a_new_spelling_of_a_known_level_is_warned_of():
     monitor = Monitor(**ROLES)
     monitor.add(visits(1))
     shouted = visits(1, start="2024-02").replace({"sex": {"F": "f"}})
-    with pytest.warns(UserWarning, match='sex: "f" is new, and differs from "F" only in case or spaces'):
+    with pytest.warns(
+        UserWarning,
+        match='sex: "f" is new, and differs from "F" only in case or spaces',
+    ):
         monitor.add(shouted)
 
 
-@pytest.mark.parametrize("levels", [{"F": "female", "M": "male"}, {"F": None, "M": None}])
+@pytest.mark.parametrize(
+    "levels", [{"F": "female", "M": "male"}, {"F": None, "M": None}]
+)
 def test_a_recoded_column_is_warned_of(levels):
     monitor = Monitor(**ROLES)
     monitor.add(visits(1))
     recoded = visits(1, start="2024-02").replace({"sex": levels})
-    with pytest.warns(UserWarning, match="sex: 1,200 of 1,200 values did not occur in the periods before"):
+    with pytest.warns(
+        UserWarning,
+        match="sex: 1,200 of 1,200 values did not occur in the periods before",
+    ):
         monitor.add(recoded)
 
 
@@ -410,7 +478,9 @@ def test_a_few_people_with_a_new_level_are_nothing_to_warn_of():
 def test_one_person_says_nothing_of_how_right_the_score_is():
     monitor = Monitor(**ROLES)
     monitor.add(visits(1).head(1))
-    assert "there are too few people to say more" in " ".join(monitor.course().sentences)
+    assert "there are too few people to say more" in " ".join(
+        monitor.course().sentences
+    )
 
 
 def test_groups_too_small_to_be_watched_are_named(watched):
@@ -418,7 +488,9 @@ def test_groups_too_small_to_be_watched_are_named(watched):
     frame.loc[frame.index[:60], "ward"] = "tiny"
     monitor = Monitor(**ROLES)
     monitor.add(frame)
-    (note,) = [note for note in monitor.course().notes if note.startswith("Not watched")]
+    (note,) = [
+        note for note in monitor.course().notes if note.startswith("Not watched")
+    ]
     assert "less than 5 % of all people" in note
     assert "tiny" in note
     assert not any(note.startswith("Not watched") for note in watched.course().notes)
@@ -431,7 +503,8 @@ def test_the_error_that_is_excluded_shrinks_with_more_people():
         monitor.add(visits(6, per_month=n))
         course = monitor.course()
         found = re.search(
-            r"to within (\d+) % for All people, and for each .* at most (\d+) % \(", course.sentences[1]
+            r"to within (\d+) % for All people, and for each .* at most (\d+) % \(",
+            course.sentences[1],
         )
         sizes.append([int(size) for size in found.groups()])
         row = course.groups.iloc[0]
@@ -467,8 +540,8 @@ def test_a_loaded_state_may_be_saved_twice(watched, wrong):
 @pytest.mark.parametrize(
     ("loss", "middle", "level", "found"),
     [
-        # of three tests, the clearest needs p < 0.05 / 3 (z 2.39), the second 0.05 / 2 (2.24), and the last
-        # 0.05 (1.96)
+        # of three tests, the clearest needs p < 0.05 / 3 (z 2.39), the second 0.05 / 2
+        # (2.24), and the last 0.05 (1.96)
         (-2.45, 2.30, 1.90, ("better", "nearer to 1", "")),
         (-2.35, 2.30, 1.90, ("no clear change", "", "")),
         (-2.45, 2.20, 1.90, ("better", "", "")),
@@ -478,8 +551,12 @@ def test_a_loaded_state_may_be_saved_twice(watched, wrong):
         (1.00, 2.30, 3.60, ("no clear change", "further from 1", "too low")),
     ],
 )
-def test_what_a_correction_does_at_a_site_is_tested_three_times(loss, middle, level, found):
-    """In standard errors: the change of the loss, the middle of both log O/E ratios, and the later one."""
+def test_what_a_correction_does_at_a_site_is_tested_three_times(
+    loss, middle, level, found
+):
+    """In standard errors: the change of the loss, the middle of both log O/E ratios,
+    and the later one.
+    """
     error, reach = 0.02, 1.959964 * 0.02
     after = level * error
     before = 2 * middle * error - after
@@ -495,11 +572,17 @@ def test_what_a_correction_does_at_a_site_is_tested_three_times(loss, middle, le
     table = with_findings(pd.DataFrame([row]), np.array([True]))
     assert tuple(table.loc[0, ["finding", "moved", "level"]]) == found
     table = with_findings(pd.DataFrame([row]), np.array([False]))
-    assert tuple(table.loc[0, ["finding", "moved", "level"]]) == ("not corrected", "", "")
+    assert tuple(table.loc[0, ["finding", "moved", "level"]]) == (
+        "not corrected",
+        "",
+        "",
+    )
 
 
 def test_sites_are_pooled_with_the_error_of_each():
-    """100 events +- 10 where 125 were expected, and 20 where 16 were, whose own interval is not known."""
+    """100 events +- 10 where 125 were expected, and 20 where 16 were, whose own
+    interval is not known.
+    """
     half = 1.959964 * 0.1
 
     def site(people, rate, mean, low, high):
@@ -513,11 +596,15 @@ def test_sites_are_pooled_with_the_error_of_each():
             }
         )
         groups = SimpleNamespace(iloc=[row])
-        return SimpleNamespace(audits={"score": None, "corrected": SimpleNamespace(groups=groups)})
+        return SimpleNamespace(
+            audits={"score": None, "corrected": SimpleNamespace(groups=groups)}
+        )
 
     sites = {
         "a": site(1000, 0.1, 0.125, 0.8 * np.exp(-half), 0.8 * np.exp(half)),
         "b": site(400, 0.05, 0.04, np.nan, np.nan),
     }
     reach = np.exp(1.959964 * np.sqrt(10**2 + 16) / 120)
-    assert _pooled(sites) == pytest.approx((120 / 141, 120 / 141 / reach, 120 / 141 * reach), rel=1e-6)
+    assert _pooled(sites) == pytest.approx(
+        (120 / 141, 120 / 141 / reach, 120 / 141 * reach), rel=1e-6
+    )

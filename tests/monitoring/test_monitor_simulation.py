@@ -8,12 +8,15 @@ from propcal.core.grid import significant
 from propcal.core.groups import Group
 from propcal.core.patterns import PERIOD
 from propcal.core.reduction import keyed, rescored
-from propcal.data.rows import rows_to_atoms
 from propcal.monitoring.course import course_of
 from propcal.monitoring.watched_groups import WatchedGroup
 from propcal.options import Identity
+from propcal.reading.rows import rows_to_atoms
 
-WATCHED = [WatchedGroup(Group(())), *(WatchedGroup(Group((("ward", str(i)),))) for i in range(10))]
+WATCHED = [
+    WatchedGroup(Group(())),
+    *(WatchedGroup(Group((("ward", str(i)),))) for i in range(10)),
+]
 
 
 def course(seed, months, people, *, factor=1.0, begins=99):
@@ -21,12 +24,16 @@ def course(seed, months, people, *, factor=1.0, begins=99):
     parts = {}
     for t in range(months):
         score, ward = rng.beta(2, 4, people), rng.integers(0, 10, people)
-        chance = np.where((ward == 3) & (t >= begins), np.minimum(score * factor, 1), score)
+        chance = np.where(
+            (ward == 3) & (t >= begins), np.minimum(score * factor, 1), score
+        )
         outcome = (rng.random(people) < chance).astype(int)
         atoms = rows_to_atoms(score, outcome, {"ward": ward.astype(str)})
         parts[f"{t:03d}"] = rescored(atoms, significant(atoms.score, 7, decimals=2))
     atoms = keyed(parts, PERIOD)
-    return course_of(atoms, WATCHED, uniform(10), Identity(unit="people"), reference=[], settings={})
+    return course_of(
+        atoms, WATCHED, uniform(10), Identity(unit="people"), reference=[], settings={}
+    )
 
 
 @pytest.mark.slow
@@ -40,7 +47,11 @@ def test_a_calibrated_score_rarely_raises_an_alarm_in_its_whole_life():
 def test_a_group_that_changes_is_named_within_three_months():
     lives, named, held = 50, 0, 0
     for k in range(lives):
-        found = [a for a in course([12, k], 15, 5000, factor=1.2, begins=12).alarms if a.group == "ward=3"]
+        found = [
+            a
+            for a in course([12, k], 15, 5000, factor=1.2, begins=12).alarms
+            if a.group == "ward=3"
+        ]
         named += bool(found)
         held += bool(found) and found[0].onset_low <= "012" <= found[0].onset_high
     assert named >= 0.75 * lives

@@ -1,4 +1,6 @@
-"""Names from data and from others' files, through every way out: none steers a terminal or a page."""
+"""Names from data and from others' files, through every way out: none steers a terminal
+or a page.
+"""
 
 import json
 import re
@@ -27,25 +29,33 @@ def people():
     level = rng.choice([LEVEL, "B", "C"], n)
     score = rng.beta(1.5, 4, n)
     truth = np.where(level == LEVEL, np.clip(score * 2, 0, 1), score)
-    return pd.DataFrame({COLUMN: level, "risk": score, "y": (rng.random(n) < truth).astype(int)})
+    return pd.DataFrame(
+        {COLUMN: level, "risk": score, "y": (rng.random(n) < truth).astype(int)}
+    )
 
 
 @pytest.fixture(scope="module")
 def model(people):
     groups = Groups(columns=[COLUMN], where={f"old{ESCAPE}": "risk > 0.9"})
     made = PMCBoost(groups=groups)
-    return made.fit(people["risk"], people["y"], sensitive_features=people[[COLUMN, "risk"]])
+    return made.fit(
+        people["risk"], people["y"], sensitive_features=people[[COLUMN, "risk"]]
+    )
 
 
 @pytest.fixture(scope="module")
 def audit(people):
-    return propcal.audit(people["y"], people["risk"], sensitive_features=people[[COLUMN]], n_draws=100)
+    return propcal.audit(
+        people["y"], people["risk"], sensitive_features=people[[COLUMN]], n_draws=100
+    )
 
 
 @pytest.fixture(scope="module")
 def comparison(people, model):
     scores = {"base" + SCORE: people["risk"], SCORE: people["risk"] ** 1.2}
-    return propcal.compare(scores, people["y"], sensitive_features=people[[COLUMN]], n_draws=100)
+    return propcal.compare(
+        scores, people["y"], sensitive_features=people[[COLUMN]], n_draws=100
+    )
 
 
 def assert_plain(text):
@@ -79,14 +89,20 @@ def test_reprs_and_strings_are_plain(people, model, audit, comparison):
     ):
         text = shown_thing if isinstance(shown_thing, str) else repr(shown_thing)
         assert_plain(text)
-    for sentence in [*explanation.sentences(), *model.fit_summary_.sentences(), *model.fit_summary_.listed()]:
+    for sentence in [
+        *explanation.sentences(),
+        *model.fit_summary_.sentences(),
+        *model.fit_summary_.listed(),
+    ]:
         assert_plain(sentence)
     assert_plain(repr(correction.update_list()))
 
 
 def test_errors_and_warnings_are_plain(people, model):
     with pytest.raises(InputError) as error:
-        PMCBoost(gamma=0.99).fit(people["risk"], people["y"], sensitive_features=people[[COLUMN]])
+        PMCBoost(gamma=0.99).fit(
+            people["risk"], people["y"], sensitive_features=people[[COLUMN]]
+        )
     assert "?[2J" in str(error.value)
     assert_plain(str(error.value))
     assert_plain(error.value.render(str))
@@ -104,12 +120,23 @@ def test_errors_and_warnings_are_plain(people, model):
 
 
 def test_notebooks_and_pages_escape_markup(model, audit, comparison, people):
-    explanation = model.correction_.explain(people["risk"][:9], people[[COLUMN, "risk"]][:9])
+    explanation = model.correction_.explain(
+        people["risk"][:9], people[[COLUMN, "risk"]][:9]
+    )
     pages = [
         thing._repr_html_()
-        for thing in (model.correction_, model.fit_summary_, audit, comparison, explanation)
+        for thing in (
+            model.correction_,
+            model.fit_summary_,
+            audit,
+            comparison,
+            explanation,
+        )
     ]
-    pages += [audit.to_html(title=LEVEL, correction=model), comparison.to_html(title=LEVEL)]
+    pages += [
+        audit.to_html(title=LEVEL, correction=model),
+        comparison.to_html(title=LEVEL),
+    ]
     for page in pages:
         for tag in ("<b>\x1b", "<i>`", "<u>|", "<b>?", "<u>"):
             assert tag not in page
@@ -140,7 +167,9 @@ def test_markdown_of_a_name_is_one_line_of_letters():
 def test_tables_of_the_paper_escape_names():
     from propcal.paper.tables import Table
 
-    table = Table("t", f"Title {LEVEL}", (LEVEL,), pd.DataFrame(), ("a|b", "c"), ((LEVEL, "1"),))
+    table = Table(
+        "t", f"Title {LEVEL}", (LEVEL,), pd.DataFrame(), ("a|b", "c"), ((LEVEL, "1"),)
+    )
     text = table.markdown()
     assert_plain(text)
     assert "<b>" not in text
@@ -165,7 +194,9 @@ def test_json_is_json(audit):
 def files(people, tmp_path):
     people.to_parquet(tmp_path / "people.parquet")
     for month, part in (("1", people[:2000]), ("2", people[2000:])):
-        Atoms.from_frame(part, score="risk", outcome="y", groups=[COLUMN]).save(tmp_path / f"{month}.atoms")
+        Atoms.from_frame(part, score="risk", outcome="y", groups=[COLUMN]).save(
+            tmp_path / f"{month}.atoms"
+        )
     return tmp_path
 
 
@@ -182,26 +213,44 @@ def run(capfd, *arguments):
 
 def test_commands_show_no_name_raw(files, capfd, model):
     model.correction_.save(files / "model.json")
-    code, told = run(capfd, "merge", files / "1.atoms", files / "2.atoms", "-o", files / "all.atoms")
+    code, told = run(
+        capfd, "merge", files / "1.atoms", files / "2.atoms", "-o", files / "all.atoms"
+    )
     assert code == 0
     assert "race?[2J" in told.out
     assert run(capfd, "audit", files / "all.atoms", "--draws", 100)[0] == 0
     assert run(capfd, "fit", files / "all.atoms", "-o", files / "fitted.json")[0] == 0
-    assert run(capfd, "fit", files / "all.atoms", "--gamma", 0.99, "-o", files / "no.json")[0] == 2
+    assert (
+        run(
+            capfd, "fit", files / "all.atoms", "--gamma", 0.99, "-o", files / "no.json"
+        )[0]
+        == 2
+    )
     assert run(capfd, "audit", files / "people.parquet", "--score", "risk")[0] == 2
     code, told = run(
-        capfd, "apply", files / "model.json", files / "1.atoms", "--score", "x", "-o", files / "x.csv"
+        capfd,
+        "apply",
+        files / "model.json",
+        files / "1.atoms",
+        "--score",
+        "x",
+        "-o",
+        files / "x.csv",
     )
     assert code == 2
     groups = f'"{COLUMN}"'
     columns = ["--score", "risk", "--outcome", "y", "--groups", groups]
-    assert run(capfd, "audit", files / "people.parquet", *columns, "--draws", 100)[0] in (0, 2)
+    assert run(capfd, "audit", files / "people.parquet", *columns, "--draws", 100)[
+        0
+    ] in (0, 2)
 
 
 def test_a_name_of_a_file_is_made_plain(files, capfd):
     hostile = files / f"a{ESCAPE[:4]}.csv"
     hostile.write_text("")
-    code, told = run(capfd, "audit", hostile, "--score", "risk", "--outcome", "y", "--groups", "a")
+    code, told = run(
+        capfd, "audit", hostile, "--score", "risk", "--outcome", "y", "--groups", "a"
+    )
     assert code == 2
     assert "a?[2J" in told.err
 

@@ -1,4 +1,6 @@
-"""Printed numbers agree with the exact ones, and are the same in terminal, notebook, page and Markdown."""
+"""Printed numbers agree with the exact ones, and are the same in terminal, notebook,
+page and Markdown.
+"""
 
 import re
 from html.parser import HTMLParser
@@ -18,7 +20,9 @@ SIGNS = str.maketrans({"−": "-", "–": "-"})
 
 
 class Tables(HTMLParser):
-    """The rows of every table of a page, as lists of texts; what is read aloud only is left out."""
+    """The rows of every table of a page, as lists of texts; what is read aloud only is
+    left out.
+    """
 
     def __init__(self, text):
         super().__init__()
@@ -53,7 +57,10 @@ def cells(text):
 
 
 def markdown_cells(text):
-    rows = [line.strip("|").split("|") if line.startswith("|") else [] for line in text.splitlines()]
+    rows = [
+        line.strip("|").split("|") if line.startswith("|") else []
+        for line in text.splitlines()
+    ]
     return [[re.sub(r"\\(.)", r"\1", cell).strip() for cell in row] for row in rows]
 
 
@@ -62,31 +69,46 @@ def plain_cells(rows):
 
 
 def table_of(rows, headings):
-    """The rows under the first line that has all of these headings, by the name in the first column."""
+    """The rows under the first line that has all of these headings, by the name in the
+    first column.
+    """
     for i, row in enumerate(rows):
         if set(headings) <= set(row):
             places = [row.index(heading) for heading in headings]
             found = {}
             for line in rows[i + 1 :]:
-                if len(line) < len(row) - 1:  # the last cell of a line in the terminal may be empty
+                if (
+                    len(line) < len(row) - 1
+                ):  # the last cell of a line in the terminal may be empty
                     break
-                found[line[0]] = [line[place] if place < len(line) else "" for place in places]
+                found[line[0]] = [
+                    line[place] if place < len(line) else "" for place in places
+                ]
             return found
     raise AssertionError(f"no table with the columns {headings}")
 
 
 def draws(seed):
-    """An audit of people drawn at random: few or many, rare or common outcomes, right or wrong scores."""
+    """An audit of people drawn at random: few or many, rare or common outcomes, right
+    or wrong scores.
+    """
     rng = np.random.default_rng(seed)
     n = int(rng.choice([400, 1500, 6000]))
     race = rng.choice(["A", "B", "C"], n, p=[0.6, 0.3, 0.1])
     frame = pd.DataFrame({"race": race, "sex": rng.choice(["F", "M"], n)})
     risk = rng.beta(1, rng.choice([3, 30]), n)
-    factor = np.where(frame.race == "B", rng.choice([1.0, 0.6, 1.5]), 1.0) * rng.choice([1.0, 1.0, 0.8, 1.3])
+    factor = np.where(frame.race == "B", rng.choice([1.0, 0.6, 1.5]), 1.0) * rng.choice(
+        [1.0, 1.0, 0.8, 1.3]
+    )
     y = rng.random(n) < np.clip(risk * factor, 0, 1)
     weight = rng.integers(1, 4, n) if seed % 5 == 0 else None
     return propcal.audit(
-        y.astype(int), risk, sensitive_features=frame, sample_weight=weight, unit="patients", n_draws=200
+        y.astype(int),
+        risk,
+        sensitive_features=frame,
+        sample_weight=weight,
+        unit="patients",
+        n_draws=200,
     )
 
 
@@ -106,10 +128,14 @@ def test_a_group_has_the_same_numbers_everywhere(seed):
     a = draws(seed)
     columns = ["patients", "observed", "predicted", "O/E", "95 % CI"]
     places = {
-        "terminal": table_of(plain_cells(cells(as_text(text(audit_document(a)), 250))), columns),
+        "terminal": table_of(
+            plain_cells(cells(as_text(text(audit_document(a)), 250))), columns
+        ),
         "notebook": table_of(plain_cells(Tables(a._repr_html_()).rows), columns),
         "page": table_of(plain_cells(Tables(a.to_html(suppress=0)).rows), columns),
-        "markdown": table_of(plain_cells(markdown_cells(a.to_markdown(suppress=0))), columns),
+        "markdown": table_of(
+            plain_cells(markdown_cells(a.to_markdown(suppress=0))), columns
+        ),
     }
     kept = a.groups[a.groups["kept"].astype(bool)]
     assert len(kept)
@@ -123,7 +149,11 @@ def test_a_group_has_the_same_numbers_everywhere(seed):
 @pytest.mark.parametrize("seed", first(4, range(0, 30, 3)))
 def test_the_verdict_is_the_same_sentences_everywhere(seed):
     a = draws(seed)
-    page = re.sub(r"<[^>]+>", "", a.to_html(suppress=0)).replace("&lt;", "<").replace("&gt;", ">")
+    page = (
+        re.sub(r"<[^>]+>", "", a.to_html(suppress=0))
+        .replace("&lt;", "<")
+        .replace("&gt;", ">")
+    )
     page = page.replace("\u00a0", " ")
     terminal = " ".join(as_text(text(audit_document(a))).split())
     for sentence in a.verdict.sentences:
@@ -138,22 +168,33 @@ def test_the_verdict_is_the_same_sentences_everywhere(seed):
 def test_losses_are_the_same_everywhere(seed):
     a = draws(seed)
     names = {"MC": "mc", "PMC": "pmc", "DC": "dc"}
-    terminal = table_of(plain_cells(cells(as_text(text(audit_document(a)), 250))), ["value", "95 % CI"])
-    page = table_of(plain_cells(Tables(a.to_html(suppress=0)).rows), ["loss", "value", "95 % CI"])
+    terminal = table_of(
+        plain_cells(cells(as_text(text(audit_document(a)), 250))), ["value", "95 % CI"]
+    )
+    page = table_of(
+        plain_cells(Tables(a.to_html(suppress=0)).rows), ["loss", "value", "95 % CI"]
+    )
     assert len(page) == 3
     for symbol, name in names.items():
         loss = a.losses.loc[name]
-        value, limits = IN_TEXT.decimal(loss["value"], 3), IN_TEXT.interval(loss["low"], loss["high"], 3)
+        value, limits = (
+            IN_TEXT.decimal(loss["value"], 3),
+            IN_TEXT.interval(loss["low"], loss["high"], 3),
+        )
         assert terminal[f"{symbol} loss"] == [value, limits]
         assert page[f"{symbol} loss"][1:] == [value, limits]
 
 
 def test_before_and_after_have_the_same_numbers_everywhere(cohort):
     a = propcal.compare(
-        {"before": cohort.score, "after": cohort.score**1.1}, cohort.y, sensitive_features=cohort[["race"]]
+        {"before": cohort.score, "after": cohort.score**1.1},
+        cohort.y,
+        sensitive_features=cohort[["race"]],
     )
     columns = ["before", "after", "95 % CI of the change"]
-    terminal = table_of(plain_cells(cells(as_text(text(comparison_document(a)), 250))), columns)
+    terminal = table_of(
+        plain_cells(cells(as_text(text(comparison_document(a)), 250))), columns
+    )
     page = table_of(plain_cells(Tables(a.to_html(suppress=0)).rows), columns)
     assert len(page) == 9
     assert {name: page[name] for name in terminal if name in page} == page
@@ -162,7 +203,9 @@ def test_before_and_after_have_the_same_numbers_everywhere(cohort):
 @pytest.mark.parametrize("style", [IN_TEXT, Style(minus="−")])
 def test_numbers_are_rounded_once_and_never_read_strangely(style):
     rng = np.random.default_rng(0)
-    for value in np.concatenate([rng.normal(size=500), rng.normal(size=500) * 1e-4, [0.0, -0.0]]):
+    for value in np.concatenate(
+        [rng.normal(size=500), rng.normal(size=500) * 1e-4, [0.0, -0.0]]
+    ):
         for digits in (0, 1, 2, 3):
             text = style.decimal(value, digits, "+").translate(SIGNS)
             assert abs(float(text) - value) <= 0.5 * 10.0**-digits + 1e-12
@@ -171,4 +214,6 @@ def test_numbers_are_rounded_once_and_never_read_strangely(style):
     assert style.p_value(0.05 / 3) == "0.017"
     for rate in (0.0, 1e-5, 0.00049, 0.0043, 0.0099, 0.365, 1.0):
         text = style.percent(rate)
-        assert abs(float(text.removesuffix(" %")) - 100 * rate) <= 0.05 * min(1, max(100 * rate, 0.01))
+        assert abs(float(text.removesuffix(" %")) - 100 * rate) <= 0.05 * min(
+            1, max(100 * rate, 0.01)
+        )

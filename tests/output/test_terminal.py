@@ -1,4 +1,6 @@
-"""Results in a terminal: readable at 80 columns, without colour, and whatever groups are called."""
+"""Results in a terminal: readable at 80 columns, without colour, and whatever groups
+are called.
+"""
 
 from dataclasses import replace
 
@@ -18,7 +20,9 @@ from propcal.render.text import text as in_text
 
 @pytest.fixture
 def audit(cohort):
-    return propcal.audit(cohort.y, cohort.score, sensitive_features=cohort[["race", "gender"]])
+    return propcal.audit(
+        cohort.y, cohort.score, sensitive_features=cohort[["race", "gender"]]
+    )
 
 
 def shown(renderable, width=80, **kw):
@@ -49,20 +53,30 @@ def test_long_names_of_groups_fold(audit):
 
 def test_no_line_of_a_table_ends_within_a_word():
     rows = [
-        {"group": "Black/African American, F", "finding": "O/E 1.03 without the error of White and F"},
+        {
+            "group": "Black/African American, F",
+            "finding": "O/E 1.03 without the error of White and F",
+        },
         {"group": "Hispanic/Latino", "finding": "named"},
     ]
     columns = [Column("group", "group", "text"), Column("finding", "finding", "text")]
     words = {word for row in rows for text in row.values() for word in text.split()}
     for width in range(35, 90):
-        lines = shown(in_text(Document("", "", [Table("t", "", columns, rows)])), width).splitlines()
+        lines = shown(
+            in_text(Document("", "", [Table("t", "", columns, rows)])), width
+        ).splitlines()
         assert max(map(len, lines)) <= width
-        assert {word for line in lines for word in line.split()} - {"group", "finding"} == words
+        assert {word for line in lines for word in line.split()} - {
+            "group",
+            "finding",
+        } == words
 
 
 def test_names_of_groups_are_no_markup_and_cannot_steer_the_terminal(audit):
     name = "race=[red]A[/red] [link=x]\x1b[2J\r\n:smile:"
-    audit.groups["group"] = audit.groups["label"] = audit.categories["group"] = audit.losses["where"] = name
+    audit.groups["group"] = audit.groups["label"] = audit.categories[
+        "group"
+    ] = audit.losses["where"] = name
     text = shown(in_text(audit_document(replace(audit, notes=(name,)))), 300)
     assert text.count("race=[red]A[/red] [link=x]?[2J??:smile:") > 5
     assert "\x1b" not in text
@@ -78,7 +92,13 @@ def test_the_worst_categories_are_the_surest(audit):
             "high": [1.0, 0.3, -0.2, 0.2, 1.0],
             "detectable_gap": [0.6, 0.1, 0.1, np.nan, 0.1],
             "eligible": [True, True, True, True, False],
-            "finding": ["could be chance", "too low", "too high", "could be chance", "not enough data"],
+            "finding": [
+                "could be chance",
+                "too low",
+                "too high",
+                "could be chance",
+                "not enough data",
+            ],
         }
     )
     assert clearest_cells(frame).group.tolist() == ["c", "b", "a", "d"]
@@ -97,8 +117,12 @@ def test_what_is_not_known_is_a_dash(audit):
 
 def test_a_hidden_difference_is_a_dash(cohort):
     scores = {"a": cohort.score, "b": cohort.score / 2}
-    found = propcal.compare(scores, cohort.y, sensitive_features=cohort[["race", "gender"]], n_draws=100)
-    found.differences.loc[found.differences.group != "everybody", ["difference", "low", "high"]] = np.nan
+    found = propcal.compare(
+        scores, cohort.y, sensitive_features=cohort[["race", "gender"]], n_draws=100
+    )
+    found.differences.loc[
+        found.differences.group != "everybody", ["difference", "low", "high"]
+    ] = np.nan
     assert "nan" not in shown(in_text(comparison_document(found)))
 
 
@@ -124,11 +148,17 @@ def test_many_groups_are_cut_with_a_count(audit):
 
 
 def test_the_mark_beside_a_group_follows_the_interval_as_it_is_printed(audit):
-    rows = audit.groups.index[audit.groups["kept"] & (audit.groups["finding"] == "could be chance")][:2]
+    rows = audit.groups.index[
+        audit.groups["kept"] & (audit.groups["finding"] == "could be chance")
+    ][:2]
     assert len(rows) == 2
     ends = ["observed_expected", "observed_expected_low", "observed_expected_high"]
     audit.groups.loc[rows[0], ends] = [1.2, 0.996, 1.4]  # printed as 1.00 to 1.40
-    audit.groups.loc[rows[1], ends] = [1.2, 1.004, 1.4]  # to two decimals it would be the same; it is 1.01
+    audit.groups.loc[rows[1], ends] = [
+        1.2,
+        1.004,
+        1.4,
+    ]  # to two decimals it would be the same; it is 1.01
     lines = shown(in_text(audit_document(audit)), 200).splitlines()
     (one,) = [line for line in lines if "1.00 to 1.40" in line]
     (other,) = [line for line in lines if "1.01 to 1.40" in line]
@@ -137,7 +167,12 @@ def test_the_mark_beside_a_group_follows_the_interval_as_it_is_printed(audit):
 
 
 def test_thresholds_are_explained_as_far_as_they_are_shown(cohort):
-    found = propcal.audit(cohort.y, cohort.score, sensitive_features=cohort[["race"]], thresholds=[0.3, 0.5])
+    found = propcal.audit(
+        cohort.y,
+        cohort.score,
+        sensitive_features=cohort[["race"]],
+        thresholds=[0.3, 0.5],
+    )
     title = "Threshold 50 %: per 100 people, or in percent"
     terminal, written = str(found), found.to_markdown(suppress=0)
     assert title in terminal
@@ -161,7 +196,9 @@ def test_the_users_noun_is_used_for_everybody(cohort):
         min_group=400,
     )
     text = " ".join(shown(in_text(audit_document(found)), 200).split())
-    assert "75 of 3,000 stays (2.5 %) have no score or outcome and were left out" in text
+    assert (
+        "75 of 3,000 stays (2.5 %) have no score or outcome and were left out" in text
+    )
     assert "fewer than 400 stays" in text
     assert "people" not in text.replace("PEOPLE", "")
     assert "The outcome is rare: fewer than 10 % had it." in text

@@ -1,4 +1,6 @@
-"""The hospital-admission experiment: trials are what they say, a run goes on, and backends agree."""
+"""The hospital-admission experiment: trials are what they say, a run goes on, and
+backends agree.
+"""
 
 import re
 import sqlite3
@@ -33,10 +35,21 @@ from propcal.paper.settings import (
     setup_of,
 )
 from propcal.paper.trial_store import CURVE_COLUMNS, TRIAL_COLUMNS, Store
-from propcal.paper.trials import Plan, Unit, curve_settings, post_processor, run_unit, split
+from propcal.paper.trials import (
+    Plan,
+    Unit,
+    curve_settings,
+    post_processor,
+    run_unit,
+    split,
+)
 
 TWO, THREE = GROUPINGS
-NUMBERS, CATEGORIES, PRINTED = ADMISSIONS.numbers, ADMISSIONS.categories, setup_of("printed")
+NUMBERS, CATEGORIES, PRINTED = (
+    ADMISSIONS.numbers,
+    ADMISSIONS.categories,
+    setup_of("printed"),
+)
 FEW = [Setting(BASE, TWO), Setting(PMC, TWO, 0.1, 0.05, 0.1)]
 SOME = [
     *FEW,
@@ -74,7 +87,9 @@ def test_features_are_learned_on_the_training_visits_alone(visits):
     assert len(row) == width
     races = row[len(NUMBERS) : len(NUMBERS) + 8]
     assert not races.any()  # unknown is no race, and not "missing" either
-    missing = learned.transform(visits[:1].assign(race=None))[0][len(NUMBERS) : len(NUMBERS) + 8]
+    missing = learned.transform(visits[:1].assign(race=None))[0][
+        len(NUMBERS) : len(NUMBERS) + 8
+    ]
     assert missing.tolist() == [0] * 7 + [1]
 
 
@@ -85,7 +100,11 @@ def test_features_are_those_of_table_2_and_gaps_stay_gaps(visits):
         np.isnan(matrix[:, : len(NUMBERS)]), visits[list(NUMBERS)].isna().to_numpy()
     )
     levels = sum(visits[name].nunique() + 1 for name in CATEGORIES)
-    words = {word for text in visits.chief_complaint for word in text.replace(",", "").split()}
+    words = {
+        word
+        for text in visits.chief_complaint
+        for word in text.replace(",", "").split()
+    }
     assert matrix.shape[1] <= len(NUMBERS) + levels + len(words)
     assert not np.isnan(matrix[:, len(NUMBERS) :]).any()
 
@@ -110,16 +129,29 @@ def test_a_trial_is_what_the_public_functions_give(visits):
     (trial,), _ = run_unit(visits, Plan(ADMISSIONS, PRINTED), Unit(5, "LR", (setting,)))
     learn, _, held_out = (visits.iloc[rows] for rows in split(len(visits), 5))
     features = Features().fit(learn)
-    model = train("LR", features.transform(learn), learn.admitted.to_numpy(), 5, len(NUMBERS))
+    model = train(
+        "LR", features.transform(learn), learn.admitted.to_numpy(), 5, len(NUMBERS)
+    )
     fitted = PMCBoost.paper(alpha=0.1, gamma=0.1, rho=0.01).fit(
-        model.score(features.transform(learn)), learn.admitted, sensitive_features=learn[list(TWO)]
+        model.score(features.transform(learn)),
+        learn.admitted,
+        sensitive_features=learn[list(TWO)],
     )
     y, groups = held_out.admitted, held_out[list(TWO)]
-    score = fitted.predict(model.score(features.transform(held_out)), sensitive_features=groups)
+    score = fitted.predict(
+        model.score(features.transform(held_out)), sensitive_features=groups
+    )
     own = {"alpha": 0.1, "gamma": 0.1, "rho": 0.01}
-    for name, loss in (("mc_loss", mc_loss), ("pmc_loss", pmc_loss), ("dc_loss", dc_loss)):
-        assert trial[name] == pytest.approx(loss(y, score, sensitive_features=groups, **RULE), abs=1e-9)
-        # the paper's definition of the loss: a category has a hundredth of all people, whatever gamma
+    for name, loss in (
+        ("mc_loss", mc_loss),
+        ("pmc_loss", pmc_loss),
+        ("dc_loss", dc_loss),
+    ):
+        assert trial[name] == pytest.approx(
+            loss(y, score, sensitive_features=groups, **RULE), abs=1e-9
+        )
+        # the paper's definition of the loss: a category has a hundredth of all people,
+        # whatever gamma
         published = loss(y, score, sensitive_features=groups, min_share=0.01, **RULE)
         assert trial[f"sizes_{name}"] == pytest.approx(published, abs=1e-9)
         assert trial[f"own_{name}"] == pytest.approx(
@@ -128,7 +160,9 @@ def test_a_trial_is_what_the_public_functions_give(visits):
     assert trial["auroc"] == pytest.approx(roc_auc_score(y, score))
     assert trial["brier"] == pytest.approx(brier_score_loss(y, score))
     assert trial["log_loss"] == pytest.approx(log_loss(y, score))
-    assert trial["true_risk_rms"] == pytest.approx(np.sqrt(np.mean((score - held_out.true_risk) ** 2)))
+    assert trial["true_risk_rms"] == pytest.approx(
+        np.sqrt(np.mean((score - held_out.true_risk) ** 2))
+    )
     assert trial["n_updates"] == fitted.n_updates_ > 0
     assert (trial["n_train"], trial["n_test"]) == (len(learn), len(held_out))
 
@@ -162,16 +196,22 @@ def test_boosting_meets_alpha_on_the_training_visits(stored):
 def test_calibration_curves_add_up_to_the_test_visits(stored):
     curves, trials = stored.curves(), stored.trials()
     assert set(curves.model) == {"LR", "RF"}
-    assert set(curves.setting) == {setting.key() for setting in curve_settings(ADMISSIONS)} & {
-        s.key() for s in SOME
-    }
+    assert set(curves.setting) == {
+        setting.key() for setting in curve_settings(ADMISSIONS)
+    } & {s.key() for s in SOME}
     for (seed, model, setting), rows in curves.groupby(["seed", "model", "setting"]):
-        chosen = (trials.seed == seed) & (trials.model == model) & (trials.setting == setting)
+        chosen = (
+            (trials.seed == seed)
+            & (trials.model == model)
+            & (trials.setting == setting)
+        )
         assert [rows.people.sum()] == trials.n_test[chosen].tolist()
         assert (rows.positives <= rows.people).all()
         assert (rows.score_sum <= rows.people * (rows.bin_index + 1) / 10 + 1e-9).all()
         assert (rows.score_sum >= rows.people * rows.bin_index / 10 - 1e-9).all()
-    assert curves.group_name.str.fullmatch(r"race=.+ & gender=[FM]( & insurance=\w+)?").all()
+    assert curves.group_name.str.fullmatch(
+        r"race=.+ & gender=[FM]( & insurance=\w+)?"
+    ).all()
 
 
 def test_a_store_has_every_column_and_says_that_its_visits_are_generated(stored):
@@ -182,19 +222,28 @@ def test_a_store_has_every_column_and_says_that_its_visits_are_generated(stored)
     assert len(grid()) == 84
 
 
-def test_a_larger_experiment_adds_to_the_store_and_changes_nothing_in_it(stored, tmp_path):
+def test_a_larger_experiment_adds_to_the_store_and_changes_nothing_in_it(
+    stored, tmp_path
+):
     path = tmp_path / "grows.sqlite"
     first = run(path, trials=1, rows=2000, models=["LR"], settings=SOME).trials()
     second = run(path, trials=2, rows=2000, models=["LR"], settings=SOME).trials()
     assert len(first) == len(SOME) == len(second) / 2
-    assert second.query("seed == 0").reset_index(drop=True).equals(first)  # times too: not run again
+    assert (
+        second.query("seed == 0").reset_index(drop=True).equals(first)
+    )  # times too: not run again
     third = run(path, trials=2, rows=2000, models=["RF", "LR"], settings=SOME).trials()
     assert third.query("model == 'LR'").reset_index(drop=True).equals(second)
     pd.testing.assert_frame_equal(timeless(third), timeless(stored.trials()))
 
 
 def test_a_dask_cluster_gives_the_same_trials_as_one_process(tmp_path, dask_client):
-    what = {"trials": 2, "rows": 1000, "models": ["LR", "RF"], "settings": [*FEW, Setting(BASE, THREE)]}
+    what = {
+        "trials": 2,
+        "rows": 1000,
+        "models": ["LR", "RF"],
+        "settings": [*FEW, Setting(BASE, THREE)],
+    }
     alone = run(tmp_path / "a.sqlite", **what)
     with joblib.parallel_config(backend="dask"):
         spread = run(tmp_path / "b.sqlite", **what)
@@ -202,7 +251,9 @@ def test_a_dask_cluster_gives_the_same_trials_as_one_process(tmp_path, dask_clie
     pd.testing.assert_frame_equal(alone.curves(), spread.curves())
 
 
-def test_a_backend_that_hands_back_all_results_at_once_is_used_in_rounds(tmp_path, monkeypatch):
+def test_a_backend_that_hands_back_all_results_at_once_is_used_in_rounds(
+    tmp_path, monkeypatch
+):
     class AllAtOnce(joblib.parallel.ThreadingBackend):
         supports_return_generator = False
 
@@ -227,7 +278,9 @@ def test_a_run_killed_at_any_moment_goes_on_and_doubles_nothing(tmp_path):
     psutil = pytest.importorskip("psutil")
     path = tmp_path / "killed.sqlite"
     process = subprocess.Popen([sys.executable, "-c", RUN, str(path)])
-    while process.poll() is None and not (path.exists() and _count(path) >= 2 * len(FEW)):
+    while process.poll() is None and not (
+        path.exists() and _count(path) >= 2 * len(FEW)
+    ):
         time.sleep(0.005)
     workers = psutil.Process(process.pid).children()
     process.kill()  # SIGKILL: nothing in the process can tidy up
@@ -253,9 +306,13 @@ def test_another_cohort_or_grid_is_refused_and_nothing_is_touched(tmp_path):
     path = tmp_path / "trials.sqlite"
     run(path, trials=1, **SMALL)
     before = path.read_bytes()
-    with pytest.raises(InputError, match="a different setting of rows: 1000 there, 2000 now"):
+    with pytest.raises(
+        InputError, match="a different setting of rows: 1000 there, 2000 now"
+    ):
         run(path, trials=1, **{**SMALL, "rows": 2000})
-    with pytest.raises(InputError, match=r"setting of grid: 2 settings, .* there, 1 settings, .* now"):
+    with pytest.raises(
+        InputError, match=r"setting of grid: 2 settings, .* there, 1 settings, .* now"
+    ):
         run(path, trials=1, **{**SMALL, "settings": FEW[:1]})
     file = tmp_path / "visits.parquet"
     make_ed_visits(1000, seed=0).to_parquet(file)
@@ -265,17 +322,28 @@ def test_another_cohort_or_grid_is_refused_and_nothing_is_touched(tmp_path):
     of_file = tmp_path / "of_file.sqlite"
     run(of_file, cohort=file, trials=1, models=["LR"], settings=FEW)
     make_ed_visits(1000, seed=1).to_parquet(file)
-    with pytest.raises(InputError, match="has trials with other data than these") as told:
+    with pytest.raises(
+        InputError, match="has trials with other data than these"
+    ) as told:
         run(of_file, cohort=file, trials=1, models=["LR"], settings=FEW)
     assert "sha256" not in str(told.value)
 
 
 def test_visits_of_a_file_are_the_same_in_csv_and_parquet(tmp_path):
-    visits = make_ed_visits(1500, seed=9).drop(columns="true_risk").assign(stay_id=range(1500))
+    visits = (
+        make_ed_visits(1500, seed=9)
+        .drop(columns="true_risk")
+        .assign(stay_id=range(1500))
+    )
     visits.to_parquet(tmp_path / "visits.parquet")
     visits.to_csv(tmp_path / "visits.csv", index=False)
     found = [
-        run(tmp_path / f"{kind}.sqlite", cohort=tmp_path / f"visits.{kind}", trials=1, **SMALL)
+        run(
+            tmp_path / f"{kind}.sqlite",
+            cohort=tmp_path / f"visits.{kind}",
+            trials=1,
+            **SMALL,
+        )
         for kind in ("parquet", "csv")
     ]
     pd.testing.assert_frame_equal(*(timeless(store.trials()) for store in found))
@@ -296,26 +364,40 @@ def test_a_file_that_does_not_fit_is_told_before_a_store_is_made(tmp_path):
         assert not store.exists()
         return str(told.value)
 
-    assert "has no columns pain, chief_complaint" in refusal(visits.drop(columns=["pain", "chief_complaint"]))
+    assert "has no columns pain, chief_complaint" in refusal(
+        visits.drop(columns=["pain", "chief_complaint"])
+    )
     assert "at least 100" in refusal(visits[:99])
-    assert "is 1 for all 1,000 visits; both outcomes must occur" in refusal(visits.assign(admitted=1))
+    assert "is 1 for all 1,000 visits; both outcomes must occur" in refusal(
+        visits.assign(admitted=1)
+    )
     assert "is 0 for all" in refusal(visits.assign(admitted=0))
     rare = refusal(visits.assign(admitted=[1, *[0] * 999]))
-    assert rare.startswith("only 1 of 1,000 visits have admitted = 1: in 1 of the shuffles")
+    assert rare.startswith(
+        "only 1 of 1,000 visits have admitted = 1: in 1 of the shuffles"
+    )
     assert "rows is 2,000, but" in refusal(visits, rows=2000)
     assert "1,000 values are neither" in refusal(visits.assign(admitted=2))
     assert "'age' of" in refusal(visits.assign(age="old"))
-    with pytest.raises(InputError, match="Make one from MIMIC-IV with propcal paper cohort"):
+    with pytest.raises(
+        InputError, match="Make one from MIMIC-IV with propcal paper cohort"
+    ):
         run(store, cohort=tmp_path / "nowhere.csv")
 
 
 def test_unknown_models_and_too_many_visits_are_told(tmp_path, monkeypatch):
     with pytest.raises(InputError, match=r"no 'RFC'\. The models are LR, RF, DNN"):
         Experiment(tmp_path / "x.sqlite", models=["LR", "RFC"])
-    with pytest.raises(InputError, match="200,000, but the simulated cohort has only 173,561"):
+    with pytest.raises(
+        InputError, match="200,000, but the simulated cohort has only 173,561"
+    ):
         Experiment(tmp_path / "x.sqlite", rows=200_000)
-    with pytest.raises(InputError, match='surrogate="weak": this is for simulated visits only'):
-        Experiment(tmp_path / "x.sqlite", cohort=tmp_path / "visits.csv", surrogate="weak")
+    with pytest.raises(
+        InputError, match='surrogate="weak": this is for simulated visits only'
+    ):
+        Experiment(
+            tmp_path / "x.sqlite", cohort=tmp_path / "visits.csv", surrogate="weak"
+        )
     monkeypatch.setitem(sys.modules, "xgboost", None)
     with pytest.raises(InputError, match=re.escape(how_to_install("paper"))):
         Experiment(tmp_path / "x.sqlite", models=["RF"])
@@ -344,11 +426,15 @@ def test_a_store_that_cannot_be_written_is_told_in_one_line(tmp_path, monkeypatc
         return connection
 
     monkeypatch.setattr(sqlite3, "connect", partial(small_disk, pages=3))
-    with pytest.raises(InputError, match=r"disk is full.*run the same command again to continue"):
+    with pytest.raises(
+        InputError, match=r"disk is full.*run the same command again to continue"
+    ):
         run(path, trials=1, **SMALL)
     assert not path.exists()
     monkeypatch.setattr(sqlite3, "connect", partial(small_disk, pages=10))
-    with pytest.raises(InputError, match=r"disk is full.*run the same command again to continue"):
+    with pytest.raises(
+        InputError, match=r"disk is full.*run the same command again to continue"
+    ):
         run(path, trials=1, **SMALL)
     monkeypatch.undo()
     assert Store(path).done() == set()

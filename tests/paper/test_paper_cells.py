@@ -1,4 +1,6 @@
-"""The tolerance apart from the smallest cell, and everything from the files of MIMIC in one command."""
+"""The tolerance apart from the smallest cell, and everything from the files of MIMIC in
+one command.
+"""
 
 import pandas as pd
 import pytest
@@ -30,7 +32,16 @@ def store(tmp_path_factory):
 def test_the_grid_has_every_alpha_with_every_smallest_cell():
     found = grid([GROUPS], "cells")
     assert len(found) == 1 + 2 * 5 * 4 + 4 + 1
-    assert len([one for one in found if (one.gamma, one.rho) not in ((None, None), (0.05, 0.1))]) == 4
+    assert (
+        len(
+            [
+                one
+                for one in found
+                if (one.gamma, one.rho) not in ((None, None), (0.05, 0.1))
+            ]
+        )
+        == 4
+    )
     assert len({setting.key() for setting in found}) == len(found)
     chosen = post_processor(Setting(MC, GROUPS, 0.01, 0.05, 0.1, 0.02))
     assert (chosen.alpha, chosen.min_share) == (0.01, 0.02)
@@ -40,9 +51,13 @@ def test_the_grid_has_every_alpha_with_every_smallest_cell():
 def test_larger_cells_need_fewer_updates_and_harm_less(store):
     evidence = Evidence.from_store(store)
     assert evidence.of_cells
-    trials = evidence.stored[evidence.stored["method"] == PMC].set_index(["seed", "min_share"])
+    trials = evidence.stored[evidence.stored["method"] == PMC].set_index(
+        ["seed", "min_share"]
+    )
     for seed in (0, 1):
-        as_printed, larger = (trials.loc[seed].loc[size, "n_updates"] for size in (float("nan"), 0.02))
+        as_printed, larger = (
+            trials.loc[seed].loc[size, "n_updates"] for size in (float("nan"), 0.02)
+        )
         assert as_printed > larger > 0
     found = cells(evidence).set_index(["method", "min_share", "metric"])["median"]
     assert found[PMC, 0.02, "log_loss"] < found.loc[PMC].loc[float("nan")]["log_loss"]
@@ -53,13 +68,20 @@ def test_larger_cells_need_fewer_updates_and_harm_less(store):
 
 def test_changes_are_from_the_base_model_of_the_same_seed(store):
     evidence = Evidence.from_store(store)
-    trials = evidence.stored.set_index(["method", "min_share", "seed"])["log_loss"].sort_index()
-    by_hand = [trials[PMC, 0.02, seed] - trials.loc[BASE].loc[float("nan")][seed] for seed in (0, 1)]
+    trials = evidence.stored.set_index(["method", "min_share", "seed"])[
+        "log_loss"
+    ].sort_index()
+    by_hand = [
+        trials[PMC, 0.02, seed] - trials.loc[BASE].loc[float("nan")][seed]
+        for seed in (0, 1)
+    ]
     found = cells(evidence).set_index(["method", "min_share", "metric"])["median"]
     assert found[PMC, 0.02, "log_loss"] == pytest.approx(1e4 * sum(by_hand) / 2)
 
 
-def test_tables_and_figures_show_the_cells_and_the_page_is_refused(store, tmp_path, capsys):
+def test_tables_and_figures_show_the_cells_and_the_page_is_refused(
+    store, tmp_path, capsys
+):
     for command in ("tables", "figures"):
         with pytest.raises(SystemExit) as ended:
             main(["paper", command, str(store), "-o", str(tmp_path / command)])
@@ -84,24 +106,56 @@ def test_tables_and_figures_show_the_cells_and_the_page_is_refused(store, tmp_pa
             main(["paper", *refused])
         assert ended.value.code == 2
         said = capsys.readouterr().err
-        assert f"{store} has trials with other smallest cells than the paper's. Show it on its own" in said
+        assert (
+            f"{store} has trials with other smallest cells than the paper's. Show it on its own"
+            in said
+        )
         assert not page.exists()
 
 
 @pytest.mark.slow
-def test_one_command_goes_from_the_files_to_the_pages_and_goes_on_after_a_stop(tmp_path, capsys):
-    folder, out = write_mimic(tmp_path / "mimic", random_tables(seed=5), "2.x"), tmp_path / "out"
-    command = ["paper", "all", "--mimic-iv", str(folder), "--mimic-iv-ed", str(folder), "-o", str(out)]
+def test_one_command_goes_from_the_files_to_the_pages_and_goes_on_after_a_stop(
+    tmp_path, capsys
+):
+    folder, out = (
+        write_mimic(tmp_path / "mimic", random_tables(seed=5), "2.x"),
+        tmp_path / "out",
+    )
+    command = [
+        "paper",
+        "all",
+        "--mimic-iv",
+        str(folder),
+        "--mimic-iv-ed",
+        str(folder),
+        "-o",
+        str(out),
+    ]
     for again in (False, True):
         with pytest.raises(SystemExit) as ended:
-            main([*command, "--shuffles", "1", "--models", "LR", "--jobs", "1", "--split", "patient"])
+            main(
+                [
+                    *command,
+                    "--shuffles",
+                    "1",
+                    "--models",
+                    "LR",
+                    "--jobs",
+                    "1",
+                    "--split",
+                    "patient",
+                ]
+            )
         said = capsys.readouterr().out
         assert ended.value.code == 0, said
         assert ("84 are to be run" in said) != again
     for rule in ("paper", "clean"):
         for setup in ("printed", "held-out", "authors-code"):
             assert (out / f"{rule}-{setup}" / "reproduction.md").exists()
-            assert len(pd.read_csv(out / f"{rule}-{setup}" / "tables" / "claims.csv")) == 39
+            assert (
+                len(pd.read_csv(out / f"{rule}-{setup}" / "tables" / "claims.csv"))
+                == 39
+            )
     ages = Evidence.from_store(out / "paper-authors-code.sqlite").columns
     assert "anchor_age" in ages.numbers
     assert ages.person == "subject_id"
@@ -110,19 +164,51 @@ def test_one_command_goes_from_the_files_to_the_pages_and_goes_on_after_a_stop(t
     assert "--setup printed --split patient" in page  # in the command that repeats it
     other = write_mimic(tmp_path / "other", random_tables(seed=6), "2.x")
     with pytest.raises(SystemExit):
-        main(["paper", "all", "--mimic-iv", str(other), "--mimic-iv-ed", str(other), "-o", str(out)])
-    assert "has other visits than the files of MIMIC give. Name another folder" in capsys.readouterr().err
+        main(
+            [
+                "paper",
+                "all",
+                "--mimic-iv",
+                str(other),
+                "--mimic-iv-ed",
+                str(other),
+                "-o",
+                str(out),
+            ]
+        )
+    assert (
+        "has other visits than the files of MIMIC give. Name another folder"
+        in capsys.readouterr().err
+    )
 
 
 @pytest.mark.parametrize("cut_off", [True, False])
-def test_one_command_names_a_damaged_cohort_of_an_earlier_run(tmp_path, capsys, cut_off):
-    folder, out = write_mimic(tmp_path / "mimic", random_tables(seed=5), "2.x"), tmp_path / "out"
+def test_one_command_names_a_damaged_cohort_of_an_earlier_run(
+    tmp_path, capsys, cut_off
+):
+    folder, out = (
+        write_mimic(tmp_path / "mimic", random_tables(seed=5), "2.x"),
+        tmp_path / "out",
+    )
     out.mkdir()
     pd.DataFrame({"race": ["Asian"]}).to_parquet(out / "cohort-paper.parquet")
     content = (out / "cohort-paper.parquet").read_bytes()
-    (out / "cohort-paper.parquet").write_bytes(content[: len(content) // 2] if cut_off else b"x")
+    (out / "cohort-paper.parquet").write_bytes(
+        content[: len(content) // 2] if cut_off else b"x"
+    )
     with pytest.raises(SystemExit) as ended:
-        main(["paper", "all", "--mimic-iv", str(folder), "--mimic-iv-ed", str(folder), "-o", str(out)])
+        main(
+            [
+                "paper",
+                "all",
+                "--mimic-iv",
+                str(folder),
+                "--mimic-iv-ed",
+                str(folder),
+                "-o",
+                str(out),
+            ]
+        )
     assert ended.value.code == 2
     said = capsys.readouterr().err
     assert "cohort-paper.parquet is" in said
@@ -138,8 +224,20 @@ def test_one_command_names_a_damaged_cohort_of_an_earlier_run(tmp_path, capsys, 
     ],
 )
 def test_one_command_refuses_wrong_use_before_any_work(tmp_path, capsys, wrong, words):
-    folder, out = write_mimic(tmp_path / "mimic", random_tables(seed=5), "2.x"), tmp_path / "out"
-    command = ["paper", "all", "--mimic-iv", str(folder), "--mimic-iv-ed", str(folder), "-o", str(out)]
+    folder, out = (
+        write_mimic(tmp_path / "mimic", random_tables(seed=5), "2.x"),
+        tmp_path / "out",
+    )
+    command = [
+        "paper",
+        "all",
+        "--mimic-iv",
+        str(folder),
+        "--mimic-iv-ed",
+        str(folder),
+        "-o",
+        str(out),
+    ]
     with pytest.raises(SystemExit) as ended:
         main([*command, *wrong])
     assert ended.value.code == 2

@@ -41,7 +41,10 @@ def test_the_loss_is_the_observed_mean_error_over_the_true_rate(found):
     people = (frame["mc_loss"] + frame["score"]) * 1000
     below = (frame["score"] - frame["mc_loss"]) * 1000
     # one of both is the number of outcomes: a whole number, for a thousand people
-    assert np.minimum(abs(people - people.round()), abs(below - below.round())).max() < 1e-6
+    assert (
+        np.minimum(abs(people - people.round()), abs(below - below.round())).max()
+        < 1e-6
+    )
     assert (frame["pmc_loss"] * frame["outcome_rate"]).to_numpy() == pytest.approx(
         frame["mc_loss"].to_numpy()
     )
@@ -49,13 +52,17 @@ def test_the_loss_is_the_observed_mean_error_over_the_true_rate(found):
 
 def test_with_many_people_the_loss_is_that_of_the_drawn_errors():
     large = simulate(n_data_sets=5, n_people=10**9, seed=1)
-    assert large.pmc_loss("Random") == pytest.approx(np.abs(large.delta["Random"]) / large.rate, abs=1e-3)
+    assert large.pmc_loss("Random") == pytest.approx(
+        np.abs(large.delta["Random"]) / large.rate, abs=1e-3
+    )
 
 
 def test_scenarios_have_the_same_mc_and_run_as_they_are_called(found):
     table = found.scenarios()
     assert list(table["scenario"].unique()) == list(SCENARIOS)
-    errors = {name: rows["delta"].to_numpy() for name, rows in table.groupby("scenario")}
+    errors = {
+        name: rows["delta"].to_numpy() for name, rows in table.groupby("scenario")
+    }
     assert all(error.max() == pytest.approx(0.1) for error in errors.values())
     assert np.ptp(errors["Fixed"]) == 0
     assert (np.diff(errors["Increasing"]) > 0).all()
@@ -65,13 +72,25 @@ def test_scenarios_have_the_same_mc_and_run_as_they_are_called(found):
 
 
 def test_the_rank_correlation_is_spearmans(found):
-    own = [spearmanr(found.rate, losses).statistic for losses in found.pmc_loss("Random")]
-    assert found.claim().loc["Random", "rank_correlation"] == pytest.approx(np.mean(own))
+    own = [
+        spearmanr(found.rate, losses).statistic for losses in found.pmc_loss("Random")
+    ]
+    assert found.claim().loc["Random", "rank_correlation"] == pytest.approx(
+        np.mean(own)
+    )
 
 
 def test_the_seed_decides_everything():
-    assert simulate(n_data_sets=3, seed=1).to_frame().equals(simulate(n_data_sets=3, seed=1).to_frame())
-    assert not simulate(n_data_sets=3, seed=1).to_frame().equals(simulate(n_data_sets=3, seed=2).to_frame())
+    assert (
+        simulate(n_data_sets=3, seed=1)
+        .to_frame()
+        .equals(simulate(n_data_sets=3, seed=1).to_frame())
+    )
+    assert (
+        not simulate(n_data_sets=3, seed=1)
+        .to_frame()
+        .equals(simulate(n_data_sets=3, seed=2).to_frame())
+    )
 
 
 @pytest.mark.parametrize(
@@ -91,7 +110,9 @@ def test_the_picture_shows_every_data_set_and_the_scenarios(found):
     ax = plot_simulation(found).axes[0]
     points, *lines = ax.lines
     assert len(points.get_xdata()) == 300 * 61
-    assert np.asarray(points.get_ydata()) == pytest.approx(found.pmc_loss("Random").ravel())
+    assert np.asarray(points.get_ydata()) == pytest.approx(
+        found.pmc_loss("Random").ravel()
+    )
     assert [line.get_ydata()[0] for line in lines] == pytest.approx([0.5, 0.05, 0.5])
     assert len({line.get_linestyle() for line in lines}) == 3  # not by colour alone
 
@@ -112,8 +133,13 @@ def test_the_command_replaces_nothing_unasked(capfd, tmp_path):
     arguments = ["paper", "simulation", "--data-sets", "5", "-o", "out"]
     with pytest.raises(SystemExit, match="2"):
         main(arguments)
-    assert "simulation_claim.csv already exists. Use --force to replace it" in capfd.readouterr().err
-    assert [path.name for path in (tmp_path / "out").iterdir()] == ["simulation_claim.csv"]
+    assert (
+        "simulation_claim.csv already exists. Use --force to replace it"
+        in capfd.readouterr().err
+    )
+    assert [path.name for path in (tmp_path / "out").iterdir()] == [
+        "simulation_claim.csv"
+    ]
     with pytest.raises(SystemExit, match="0"):
         main([*arguments, "--force"])
     assert "Random" in (tmp_path / "out" / "simulation_claim.csv").read_text()
@@ -130,5 +156,7 @@ def test_without_matplotlib_it_says_how_to_get_it(monkeypatch, capfd, tmp_path):
     monkeypatch.setattr(builtins, "__import__", absent)
     with pytest.raises(SystemExit, match="2"):
         main(["paper", "simulation", "-o", "out"])
-    assert f"figures need matplotlib: {how_to_install('paper')}" in capfd.readouterr().err
+    assert (
+        f"figures need matplotlib: {how_to_install('paper')}" in capfd.readouterr().err
+    )
     assert not (tmp_path / "out").exists()

@@ -1,4 +1,6 @@
-"""The store of trials: whole trials only, none twice, and nothing of another experiment."""
+"""The store of trials: whole trials only, none twice, and nothing of another
+experiment.
+"""
 
 import sqlite3
 from pathlib import Path
@@ -26,21 +28,39 @@ ABOUT = {"cohort": "generated", "rows": 100}
 
 def trial(seed, setting="base model; race x gender", **values):
     row = dict.fromkeys(TRIAL_COLUMNS, 0)
-    return {**row, "seed": seed, "model": "LR", "setting": setting, "method": "m", "groups": "g", **values}
+    return {
+        **row,
+        "seed": seed,
+        "model": "LR",
+        "setting": setting,
+        "method": "m",
+        "groups": "g",
+        **values,
+    }
 
 
 def curve(seed, bin_index=0):
     row = dict.fromkeys(CURVE_COLUMNS, 0)
-    return {**row, "seed": seed, "model": "RF", "setting": "s", "method": "m", "group_name": "g"} | {
-        "bin_index": bin_index
-    }
+    return {
+        **row,
+        "seed": seed,
+        "model": "RF",
+        "setting": "s",
+        "method": "m",
+        "group_name": "g",
+    } | {"bin_index": bin_index}
 
 
 def test_the_grid_is_table_3_with_base_ours_and_the_equivalent_mcboost():
     settings = grid()
     assert len({setting.key() for setting in settings}) == len(settings) == 84
     per_method = len(ALPHAS) * len(GAMMAS) * len(RHOS) * len(GROUPINGS)
-    for method, n in ((BASE, 2), ("MCBoost", per_method), ("PMCBoost", per_method), (OURS, 2)):
+    for method, n in (
+        (BASE, 2),
+        ("MCBoost", per_method),
+        ("PMCBoost", per_method),
+        (OURS, 2),
+    ):
         assert sum(setting.method == method for setting in settings) == n
     assert {s.fit_alpha for s in settings if s.method == MC_FOR_PMC} == {
         0.001 * 0.01,
@@ -51,13 +71,21 @@ def test_the_grid_is_table_3_with_base_ours_and_the_equivalent_mcboost():
 
 
 def test_equal_settings_have_equal_keys():
-    one, other = (Setting("MCBoost", ("race", "gender"), 0.1, 0.05, 0.01) for _ in range(2))
-    assert one.key() == other.key() == "MCBoost; race x gender; alpha=0.1; gamma=0.05; rho=0.01"
+    one, other = (
+        Setting("MCBoost", ("race", "gender"), 0.1, 0.05, 0.01) for _ in range(2)
+    )
+    assert (
+        one.key()
+        == other.key()
+        == "MCBoost; race x gender; alpha=0.1; gamma=0.05; rho=0.01"
+    )
 
 
 def test_trials_come_back_as_they_were_added():
     store = Store("t.sqlite", ABOUT)
-    store.add([trial(1, alpha=None, pmc_loss=0.25), trial(0)], [curve(0, 1), curve(0, 0)])
+    store.add(
+        [trial(1, alpha=None, pmc_loss=0.25), trial(0)], [curve(0, 1), curve(0, 0)]
+    )
     found = Store("t.sqlite").trials()
     assert list(found.columns) == list(TRIAL_COLUMNS)
     assert found["seed"].tolist() == [0, 1]
@@ -72,7 +100,10 @@ def test_a_trial_added_again_is_not_doubled_and_not_changed():
     store.add([trial(0, pmc_loss=0.5)])
     Store("t.sqlite", ABOUT).add([trial(0, pmc_loss=0.7), trial(1)])
     assert store.trials()["pmc_loss"].tolist() == [0.5, 0]
-    assert store.done() == {(0, "LR", "base model; race x gender"), (1, "LR", "base model; race x gender")}
+    assert store.done() == {
+        (0, "LR", "base model; race x gender"),
+        (1, "LR", "base model; race x gender"),
+    }
 
 
 def test_of_several_trials_all_are_added_or_none():
@@ -117,7 +148,8 @@ def test_a_store_that_lacks_a_column_is_refused():
         connection.execute("ALTER TABLE trials DROP COLUMN sizes_mc_loss")
     connection.close()
     with pytest.raises(
-        FileFormatError, match=r"another version of propcal: .* without sizes_mc_loss. Name another file"
+        FileFormatError,
+        match=r"another version of propcal: .* without sizes_mc_loss. Name another file",
     ):
         Store("t.sqlite")
 
@@ -125,7 +157,10 @@ def test_a_store_that_lacks_a_column_is_refused():
 def test_damage_is_told_as_such_wherever_it_is():
     store = Store("t.sqlite", ABOUT)
     settings = [f"{setting.key()} {i}" for setting in grid() for i in range(3)]
-    store.add([trial(i, setting) for i, setting in enumerate(settings)], [curve(i) for i in range(100)])
+    store.add(
+        [trial(i, setting) for i, setting in enumerate(settings)],
+        [curve(i) for i in range(100)],
+    )
     whole = Path("t.sqlite").read_bytes()
     rng = np.random.default_rng(0)
     told = 0

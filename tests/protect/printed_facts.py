@@ -1,4 +1,6 @@
-"""All that is handed on of a result, read as facts: who, which quantity, and the text that is printed."""
+"""All that is handed on of a result, read as facts: who, which quantity, and the text
+that is printed.
+"""
 
 import json
 import re
@@ -19,11 +21,21 @@ ALL, SITES, CI = f"All {UNIT}", "All sites", ", 95 % CI"
 
 
 def clean(text):
-    """The same text for the same number: a dash for none, signs in the place of words."""
+    """The same text for the same number: a dash for none, signs in the place of
+    words.
+    """
     text = unescape(str(text)).replace("\u00a0", " ").translate(SIGNS).strip(" ▲▼")
-    text = re.sub(r"^[Aa]bout | \+$", "", text)  # a plus after a finding refers to a remark
-    text = re.sub(r"^\((too (?:high|low))\)$", r"\1", text)  # brackets: the verdict does not name it
-    for word, sign in (("[Ff]ewer than|below", "<"), ("[Mm]ore than|above", ">"), ("at least", "≥")):
+    text = re.sub(
+        r"^[Aa]bout | \+$", "", text
+    )  # a plus after a finding refers to a remark
+    text = re.sub(
+        r"^\((too (?:high|low))\)$", r"\1", text
+    )  # brackets: the verdict does not name it
+    for word, sign in (
+        ("[Ff]ewer than|below", "<"),
+        ("[Mm]ore than|above", ">"),
+        ("at least", "≥"),
+    ):
         text = re.sub(f"^(?:{word}) ", f"{sign} ", text)
     return text or "-"
 
@@ -40,9 +52,18 @@ PRINTED = {
     "positives": ("events", IN_TEXT.count),
     "finding": ("finding", str),
 }
-PRINTED |= {"outcome_rate": ("observed", IN_TEXT.percent), "mean_score": ("predicted", IN_TEXT.percent)}
-PRINTED |= {"p_value": ("adjusted p", IN_TEXT.p_value), "gap": ("gap", lambda x: IN_TEXT.points(x, 0))}
-PRINTED |= {"evidence": ("evidence now", evidence_text), "highest": ("highest", evidence_text)}
+PRINTED |= {
+    "outcome_rate": ("observed", IN_TEXT.percent),
+    "mean_score": ("predicted", IN_TEXT.percent),
+}
+PRINTED |= {
+    "p_value": ("adjusted p", IN_TEXT.p_value),
+    "gap": ("gap", lambda x: IN_TEXT.points(x, 0)),
+}
+PRINTED |= {
+    "evidence": ("evidence now", evidence_text),
+    "highest": ("highest", evidence_text),
+}
 MEASURES = ("observed_expected", "intercept", "slope", "brier", "log_loss", "auroc")
 NAMES = {
     "O/E ratio": "O/E",
@@ -51,7 +72,9 @@ NAMES = {
     UNIT: "people",
 }
 NAMES |= {"with the outcome": "events", "95 % CI of the gap": "gap, 95 % CI"}
-SHORT = {key: NAMES.get(MEASURE_NAMES[key].name, MEASURE_NAMES[key].name) for key in MEASURES}
+SHORT = {
+    key: NAMES.get(MEASURE_NAMES[key].name, MEASURE_NAMES[key].name) for key in MEASURES
+}
 RATES = r"observed (.{1,9}? %), predicted (.{1,9}? %)"
 NUMBERS = RATES + r"(?: \(O/E ([\d.]+)(?:, 95 % CI ([\d.]+ to [\d.]+))?\))?"
 
@@ -71,7 +94,11 @@ def of_row(who, row, only=None):
         if key in row:
             yield who, SHORT[key], IN_TEXT.decimal(row[key], MEASURE_NAMES[key].digits)
         if f"{key}_low" in row:
-            yield who, SHORT[key] + CI, IN_TEXT.interval(*ends, MEASURE_NAMES[key].digits)
+            yield (
+                who,
+                SHORT[key] + CI,
+                IN_TEXT.interval(*ends, MEASURE_NAMES[key].digits),
+            )
 
 
 @dataclass(frozen=True)
@@ -86,13 +113,23 @@ class Printed:
 
     @cached_property
     def audits(self):
-        """The audits of a comparison by the score's name, the last one under no name; or the audit."""
-        found = self.json.get("audits") or ({"": self.json} if "verdict" in self.json else {})
-        return {f" with {name}" if name != [*found][-1] else "": one for name, one in found.items()}
+        """The audits of a comparison by the score's name, the last one under no name;
+        or the audit.
+        """
+        found = self.json.get("audits") or (
+            {"": self.json} if "verdict" in self.json else {}
+        )
+        return {
+            f" with {name}" if name != [*found][-1] else "": one
+            for name, one in found.items()
+        }
 
     @cached_property
     def labels(self):
-        rows = (self.json.get("groups") or next(iter(self.audits.values()), {}).get("groups")) or []
+        rows = (
+            self.json.get("groups")
+            or next(iter(self.audits.values()), {}).get("groups")
+        ) or []
         return {row["group"]: row["label"] for row in rows}
 
     @cached_property
@@ -102,24 +139,46 @@ class Printed:
     @cached_property
     def last(self):
         """The last period, after the names of groups."""
-        return f" in {self.json['settings']['periods'][-1]}" if "periods" in self.json else ""
+        return (
+            f" in {self.json['settings']['periods'][-1]}"
+            if "periods" in self.json
+            else ""
+        )
 
     @cached_property
     def sentences(self):
         found = [*self.json.get("sentences", ())]
         for one in self.audits.values():
             found += one["verdict"]["sentences"]
-        return [*found, *([self.json["recalibration"]["sentence"]] if self.json.get("recalibration") else [])]
+        return [
+            *found,
+            *(
+                [self.json["recalibration"]["sentence"]]
+                if self.json.get("recalibration")
+                else []
+            ),
+        ]
 
     @cached_property
     def facts(self):
-        read = {"JSON": [*of_json(self)], "sentences": [*of_sentences(self)], "exact": [*of_exact(self)]}
-        read |= {"page": [*of_tables(self, html_tables(self.html))], "pictures": [*of_pictures(self)]}
+        read = {
+            "JSON": [*of_json(self)],
+            "sentences": [*of_sentences(self)],
+            "exact": [*of_exact(self)],
+        }
+        read |= {
+            "page": [*of_tables(self, html_tables(self.html))],
+            "pictures": [*of_pictures(self)],
+        }
         read |= {
             "Markdown": [*of_tables(self, markdown_tables(self.markdown))],
             "metrics": [*of_metrics(self)],
         }
-        return [(place, who, what, clean(text)) for place, rows in read.items() for who, what, text in rows]
+        return [
+            (place, who, what, clean(text))
+            for place, rows in read.items()
+            for who, what, text in rows
+        ]
 
 
 def of_json(p):
@@ -127,7 +186,9 @@ def of_json(p):
         for row in audit["groups"]:
             yield from of_row(row["label"] + of, row)
         for row in audit["categories"]:
-            yield from of_row(f"{p.labels[row['group']]}{of} at {risk_range(row['bin'])}", row)
+            yield from of_row(
+                f"{p.labels[row['group']]}{of} at {risk_range(row['bin'])}", row
+            )
         for bars in audit["distribution"]:
             for low, high, n, events in zip(
                 *(bars[x] for x in ("score_from", "score_to", "people", "positives"))
@@ -136,18 +197,28 @@ def of_json(p):
                 where = risk_range(f"[{low:.6g}, {high:.6g}]")
                 yield from of_row(f"{p.labels[bars['group']]}{of} at {where}", row)
         for row in audit["losses"]:
-            yield ALL + of, MEASURE_NAMES[row["name"]].name, IN_TEXT.decimal(row["value"], 3)
+            yield (
+                ALL + of,
+                MEASURE_NAMES[row["name"]].name,
+                IN_TEXT.decimal(row["value"], 3),
+            )
         yield (
             ALL + of,
             "typical gap",
-            IN_TEXT.decimal(100 * (audit["debiased"] or [{"rms": np.nan}])[0]["rms"], 1),
+            IN_TEXT.decimal(
+                100 * (audit["debiased"] or [{"rms": np.nan}])[0]["rms"], 1
+            ),
         )
     for row in p.json.get("differences", ()):
         of = f" with {row['score']}" if f" with {row['score']}" in p.audits else ""
         whom, what = p.labels.get(row["group"], ALL), MEASURE_NAMES[row["measure"]]
         for key, score in (("base", p.base), ("value", of)):
             if row[key] is not None:
-                yield whom + score, named(what.name), IN_TEXT.decimal(what.shown(row[key]), what.digits)
+                yield (
+                    whom + score,
+                    named(what.name),
+                    IN_TEXT.decimal(what.shown(row[key]), what.digits),
+                )
     for row in p.json.get("periods", ()):
         yield from of_row(f"{row['label']} in {row['period']}", row)
     for row in p.json["groups"] if p.last else ():
@@ -156,43 +227,71 @@ def of_json(p):
         yield from of_row(row["site"], row)
     for row in p.json.get("summary", ()):
         what = row["measure"]
-        yield SITES, SHORT[what], IN_TEXT.decimal(row["mean"], MEASURE_NAMES[what].digits)
-        yield SITES, SHORT[what] + CI, IN_TEXT.interval(row["low"], row["high"], MEASURE_NAMES[what].digits)
+        yield (
+            SITES,
+            SHORT[what],
+            IN_TEXT.decimal(row["mean"], MEASURE_NAMES[what].digits),
+        )
+        yield (
+            SITES,
+            SHORT[what] + CI,
+            IN_TEXT.interval(row["low"], row["high"], MEASURE_NAMES[what].digits),
+        )
     for row in p.json.get("travel") or ():
         yield row["site"], "O/E", IN_TEXT.decimal(row["observed_expected_before"])
-        yield f"{row['site']} corrected", "O/E", IN_TEXT.decimal(row["observed_expected_after"])
+        yield (
+            f"{row['site']} corrected",
+            "O/E",
+            IN_TEXT.decimal(row["observed_expected_after"]),
+        )
 
 
 def of_exact(p):
-    """Findings of the exact result, and its statistics of everybody if there are many events."""
+    """Findings of the exact result, and its statistics of everybody if there are many
+    events.
+    """
     whole = replace(p, json=p.exact)
     many = [SITES]
     for of, one in whole.audits.items():
-        scores = np.count_nonzero((one["distribution"] or [{"people": []}])[0]["people"])
+        scores = np.count_nonzero(
+            (one["distribution"] or [{"people": []}])[0]["people"]
+        )
         many += [ALL + of] * int(one["groups"][0]["positives"] > 50 and scores > 4)
     for who, what, text in of_json(whole):
         if what == "finding" or (
-            who in many and re.match("AUROC|slope|intercept|Brier|log loss|typical", what)
+            who in many
+            and re.match("AUROC|slope|intercept|Brier|log loss|typical", what)
         ):
             yield who, what, text
     yield (
         "",
         "conclusion",
-        [one["verdict"]["conclusion"] for one in whole.audits.values()] or p.exact["conclusion"],
+        [one["verdict"]["conclusion"] for one in whole.audits.values()]
+        or p.exact["conclusion"],
     )
     yield (
         "",
         "conclusion",
-        [one["verdict"]["conclusion"] for one in p.audits.values()] or p.json["conclusion"],
+        [one["verdict"]["conclusion"] for one in p.audits.values()]
+        or p.json["conclusion"],
     )
 
 
 def html_tables(html):
     """The tables of a page, each with its caption: rows by their headings."""
     html = html.replace('<span class="ci">', " (").replace('<span class="sr">', " | ")
-    for table in re.findall(r"<h3><bdi>[^<]*</bdi> compared.*?</h3>|<table.*?</table>", html, re.DOTALL):
-        caption = text_of((re.findall(r"<caption.*?</caption>", table, re.DOTALL) or [table[:500]])[0])
-        yield caption, by_heading(plain_cells(Tables(table).rows)) if table.startswith("<table") else []
+    for table in re.findall(
+        r"<h3><bdi>[^<]*</bdi> compared.*?</h3>|<table.*?</table>", html, re.DOTALL
+    ):
+        caption = text_of(
+            (re.findall(r"<caption.*?</caption>", table, re.DOTALL) or [table[:500]])[0]
+        )
+        yield (
+            caption,
+            by_heading(plain_cells(Tables(table).rows))
+            if table.startswith("<table")
+            else [],
+        )
 
 
 def markdown_tables(markdown):
@@ -202,7 +301,12 @@ def markdown_tables(markdown):
         if line.startswith("|"):
             rows += plain_cells(markdown_cells(line))
         elif rows:
-            yield caption, by_heading([row for row in rows if not set("".join(row)) <= set("-: ")])
+            yield (
+                caption,
+                by_heading(
+                    [row for row in rows if not set("".join(row)) <= set("-: ")]
+                ),
+            )
             rows = []
         if line.strip() and line[0] != "|":
             caption = line.strip("# ")
@@ -210,11 +314,15 @@ def markdown_tables(markdown):
 
 
 def by_heading(rows):
-    """An interval is named after the number before it, and so is a second column of the same name."""
+    """An interval is named after the number before it, and so is a second column of the
+    same name.
+    """
     rows, heads = [row for row in rows if row], []
     for head in rows[0] if rows else ():
         before = next((h for h in reversed(heads) if h), "")
-        heads.append(f"{before}, {head}" if head in heads or head == "95 % CI" else named(head))
+        heads.append(
+            f"{before}, {head}" if head in heads or head == "95 % CI" else named(head)
+        )
     return [dict(zip(heads, row)) for row in rows[1:]]
 
 
@@ -223,21 +331,36 @@ def of_tables(p, tables):
     for caption, lines in tables:
         compared = re.match(r"[ *]*(\w+) compared with (\w+)", caption)
         if compared:
-            after, before = (f" with {x}" if f" with {x}" in p.audits else "" for x in compared.groups())
+            after, before = (
+                f" with {x}" if f" with {x}" in p.audits else ""
+                for x in compared.groups()
+            )
         for line in lines:
             whom = line.get("group") or line.get("site") or ALL
             if "before" in line and "after" in line:
-                whom, what = (line.get("group") or line.get("O/E") or ALL), named(line.get("measure", "O/E"))
-                yield from ((whom + before, what, line["before"]), (whom + after, what, line["after"]))
+                whom, what = (
+                    (line.get("group") or line.get("O/E") or ALL),
+                    named(line.get("measure", "O/E")),
+                )
+                yield from (
+                    (whom + before, what, line["before"]),
+                    (whom + after, what, line["after"]),
+                )
                 yield whom + after, f"{what}, change", line["95 % CI of the change"]
             elif "O/E before" in line and p.audits:
                 yield whom + before, "O/E", line["O/E before"]
                 yield whom + after, "O/E", line["O/E after"]
                 yield whom + after, "O/E, change", line["95 % CI of the change"]
             elif "O/E before" in line:
-                if p.last and p.json["recalibration"]["judged"] != [p.last.removeprefix(" in ")]:
+                if p.last and p.json["recalibration"]["judged"] != [
+                    p.last.removeprefix(" in ")
+                ]:
                     whom += " judged"
-                yield whom + (p.last if "judged" not in whom else ""), "O/E", line["O/E before"]
+                yield (
+                    whom + (p.last if "judged" not in whom else ""),
+                    "O/E",
+                    line["O/E before"],
+                )
                 yield f"{whom} corrected", "O/E", line["O/E after"]
             elif "new site" in line:
                 yield SITES, named(line["measure"]), line["mean"]
@@ -246,16 +369,29 @@ def of_tables(p, tables):
             elif "where" in line:
                 yield ALL, line["loss"], line["value"]
             elif "events" in line and "" in line:  # key figures in Markdown
-                of, end = (p.base if line[""] == "before" else ""), CI if line[""] == "95 % CI" else ""
-                yield from ((ALL + of, what + end, text) for what, text in line.items() if what and text)
+                of, end = (
+                    (p.base if line[""] == "before" else ""),
+                    CI if line[""] == "95 % CI" else "",
+                )
+                yield from (
+                    (ALL + of, what + end, text)
+                    for what, text in line.items()
+                    if what and text
+                )
             elif "scores from" in line:
                 low, high = float(line["scores from"]), line["to"]
                 whom = f"{ALL} at {risk_range(f'[{low:g}, {high}]')}"
                 yield from ((whom, what, line[what]) for what in ("people", "events"))
             elif "highest rate" in line:
                 for end in ("highest", "lowest"):
-                    rate = line["observed" if end == "highest" else "lowest rate, observed"]
-                    yield f"{line[f'{end} rate']} at {line['predicted risk']}", "observed", rate
+                    rate = line[
+                        "observed" if end == "highest" else "lowest rate, observed"
+                    ]
+                    yield (
+                        f"{line[f'{end} rate']} at {line['predicted risk']}",
+                        "observed",
+                        rate,
+                    )
             elif "newly flagged" in line:
                 for what in ("newly flagged", "no longer flagged"):
                     yield f"{whom}{after} {caption.strip(' *')}", what, line[what]
@@ -264,21 +400,31 @@ def of_tables(p, tables):
                 for what in {*line} - {"group"}:
                     value, *ends = re.split(r" ?\(", line[what].rstrip(")"))
                     yield f"{whom} from {caption[:16]}", what, value
-                    yield from ((f"{whom} from {caption[:16]}", what + CI, end) for end in ends)
+                    yield from (
+                        (f"{whom} from {caption[:16]}", what + CI, end) for end in ends
+                    )
             elif any(re.fullmatch(r"[\d.]+-[\d.]+ %", head) for head in line):
                 for bin_, cell in line.items():
                     text, _, told = cell.partition("|")
                     mark = r"((?:below |above )?[-+]?[\d.]+)(?: \*)?$"
-                    gap = re.search(r"gap (.*) percentage", told) or re.search(mark, text)
+                    gap = re.search(r"gap (.*) percentage", told) or re.search(
+                        mark, text
+                    )
                     if gap:
                         if "." not in gap[1]:  # a gap below 1 point that was found
                             yield f"{whom} at {bin_}", "gap", gap[1]
                         side = "too high" if "-" in text else "too low"
                         sign = side if text.endswith("*") else "could be chance"
-                        yield f"{whom} at {bin_}", "finding", told.split(",")[0].strip() or sign
+                        yield (
+                            f"{whom} at {bin_}",
+                            "finding",
+                            told.split(",")[0].strip() or sign,
+                        )
             elif "group" in line or "site" in line:
                 when = f" in {line['period']}" if "period" in line else p.last
-                where = f" at {line['predicted risk']}" if "predicted risk" in line else ""
+                where = (
+                    f" at {line['predicted risk']}" if "predicted risk" in line else ""
+                )
                 for what in {*line} - {
                     "",
                     "group",
@@ -309,12 +455,21 @@ def of_sentences(p):
                     values = [None] * (4 - len(found.groups())) + [*found.groups()]
                     yield from told(label + of, values)
                     text = text.replace(found[0], "")
-        for found in re.finditer(rf"(?:Overall|Over all|On average)[^:.]*: {NUMBERS}", text):
+        for found in re.finditer(
+            rf"(?:Overall|Over all|On average)[^:.]*: {NUMBERS}", text
+        ):
             yield from told(ALL + of, found.groups())
-        for found in re.finditer(rf"Over all {UNIT}, O/E is ([\d.]+) \(95 % CI (.*?)\)", text):
+        for found in re.finditer(
+            rf"Over all {UNIT}, O/E is ([\d.]+) \(95 % CI (.*?)\)", text
+        ):
             yield from told(ALL + of, [None, None, *found.groups()])
-        for slope, ends in re.findall(r"calibration slope ([\d.-]+)(?:, 95 % CI (.*?))?\)", text):
-            yield from ((ALL + of, "slope", slope), *([(ALL + of, "slope" + CI, ends)] if ends else []))
+        for slope, ends in re.findall(
+            r"calibration slope ([\d.-]+)(?:, 95 % CI (.*?))?\)", text
+        ):
+            yield from (
+                (ALL + of, "slope", slope),
+                *([(ALL + of, "slope" + CI, ends)] if ends else []),
+            )
         for label, where, observed, predicted in re.findall(
             rf"gap is in (.*?) at predicted risk (.*?): {RATES}", text
         ):
@@ -325,10 +480,13 @@ def of_sentences(p):
     text = " ".join(p.json.get("sentences", ()))
     for ratio, site in re.findall(r"([\d.]+) at (Site \d+)", text):
         yield site, "O/E", ratio
-    for site, ends in re.findall(r"at (Site \d+), the 95 % CI of the O/E ratio is (.*?)\.(?: |$)", text):
+    for site, ends in re.findall(
+        r"at (Site \d+), the 95 % CI of the O/E ratio is (.*?)\.(?: |$)", text
+    ):
         yield site, "O/E" + CI, ends
     for what, mean, ends in re.findall(
-        r"mean (?:calibration )?(O/E ratio|slope) over sites is ([\d.]+) \(95 % CI (.*?)\)", text
+        r"mean (?:calibration )?(O/E ratio|slope) over sites is ([\d.]+) \(95 % CI (.*?)\)",
+        text,
     ):
         yield from ((SITES, named(what), mean), (SITES, named(what) + CI, ends))
     for ends in re.findall(r"O/E ratio between (.*?) \(95 % prediction", text):
@@ -342,7 +500,9 @@ def told(who, values):
 
 
 def bars_of(html):
-    return re.findall(r'bar-name"><bdi>(.*?)</bdi>.*?bar-text">(.*?)</span></li>', html, re.DOTALL)
+    return re.findall(
+        r'bar-name"><bdi>(.*?)</bdi>.*?bar-text">(.*?)</span></li>', html, re.DOTALL
+    )
 
 
 def of_pictures(p):
@@ -355,8 +515,14 @@ def of_pictures(p):
         yield from ([(ALL, named(name) + CI, ends)] if ends else []) + (
             [(ALL + p.base, named(name), before)] if before else []
         )
-    forests = dict(re.findall(r'<figure class="broad" id="forest-(.*?)">(.*?)</figure>', p.html, re.DOTALL))
-    others = re.sub(r'<figure class="broad" id="forest-.*?</figure>', "", p.html, flags=re.DOTALL)
+    forests = dict(
+        re.findall(
+            r'<figure class="broad" id="forest-(.*?)">(.*?)</figure>', p.html, re.DOTALL
+        )
+    )
+    others = re.sub(
+        r'<figure class="broad" id="forest-.*?</figure>', "", p.html, flags=re.DOTALL
+    )
     for name, text in bars_of(others):
         before, ratio, ends, finding = re.fullmatch(
             r"(?:(\S.*?) → )?(.*?)(?: \((.*?)\))? ?; (.*?)", text_of(text).strip()
@@ -375,7 +541,10 @@ def of_pictures(p):
             "observed": r"Observed rate (.*?)\.(?: |$)",
             "people": rf"([^.]*?) {UNIT}\.",
         }.items():
-            yield from ((group["name"], what, found.strip()) for found in re.findall(pattern, all_told))
+            yield from (
+                (group["name"], what, found.strip())
+                for found in re.findall(pattern, all_told)
+            )
     for key, figure in forests.items():
         site = ""
         for name, text in bars_of(figure):
@@ -393,7 +562,10 @@ def of_pictures(p):
             if name.startswith("New site"):
                 yield SITES, f"{what}, new site", text
             else:
-                yield from ((who, what, value), *([(who, what + CI, ends)] if ends else []))
+                yield from (
+                    (who, what, value),
+                    *([(who, what + CI, ends)] if ends else []),
+                )
 
 
 def of_metrics(p):
@@ -403,7 +575,9 @@ def of_metrics(p):
         "predicted_rate": "mean_score",
         "oe_ratio": "observed_expected",
     }
-    for gauge, label, value in re.findall(r'propcal_(\w+)\{.*?label="(.*?)".*?\} (\S+)', p.metrics):
+    for gauge, label, value in re.findall(
+        r'propcal_(\w+)\{.*?label="(.*?)".*?\} (\S+)', p.metrics
+    ):
         if gauge in gauges or gauge == "evidence":
             key = gauges.get(gauge, gauge)
             what, text = PRINTED.get(key) or ("O/E", IN_TEXT.decimal)
@@ -417,7 +591,9 @@ def data_in(html, name):
 
 def printed(result):
     """What is handed on of a result, with protection."""
-    exact, shown = (json.loads(result.to_json(suppress=suppress)) for suppress in (None, 11))
+    exact, shown = (
+        json.loads(result.to_json(suppress=suppress)) for suppress in (None, 11)
+    )
     markdown = result.to_markdown() if hasattr(result, "to_markdown") else ""
     metrics = result.to_metrics() if hasattr(result, "to_metrics") else ""
     return Printed(exact, shown, result.to_html(), markdown, metrics)

@@ -1,4 +1,6 @@
-"""Attacks on pages from shared atoms, which show counts as they are: all are sums of whole cells."""
+"""Attacks on pages from shared atoms, which show counts as they are: all are sums of
+whole cells.
+"""
 
 import json
 from itertools import combinations
@@ -25,14 +27,19 @@ def people(seed, n=4000):
 def test_differences_of_what_a_page_shows_are_never_of_few_people(seed):
     parts = people(seed).groupby("at")
     columns = {"score": "risk", "outcome": "y", "groups": ["race", "sex"]}
-    shared = sum(Atoms.from_frame(frame, **columns, site=name).share() for name, frame in parts)
+    shared = sum(
+        Atoms.from_frame(frame, **columns, site=name).share() for name, frame in parts
+    )
     found = audit(shared, n_draws=100)
     assert found.to_json(11) == found.to_json()
     sites = compare_sites(shared)
     assert sites.to_json(11) == sites.to_json()
     groups = json.loads(found.to_json(11))["groups"]
     rows = [(row["people"], row["positives"]) for row in groups]
-    rows += [(row["people"], row["positives"]) for row in json.loads(sites.to_json(11))["sites"]]
+    rows += [
+        (row["people"], row["positives"])
+        for row in json.loads(sites.to_json(11))["sites"]
+    ]
     labels = [
         frozenset(row["group"].split(" & ")) - {"everybody"}
         for row in json.loads(found.to_json(11))["groups"]
@@ -41,6 +48,8 @@ def test_differences_of_what_a_page_shows_are_never_of_few_people(seed):
         assert min(events, n - events) >= 11
     for i, j in combinations(range(len(labels)), 2):
         broad, narrow = (i, j) if labels[i] < labels[j] else (j, i)
-        if labels[broad] < labels[narrow]:  # everybody less a group, a group less its part
+        if (
+            labels[broad] < labels[narrow]
+        ):  # everybody less a group, a group less its part
             left = [a - b for a, b in zip(rows[broad], rows[narrow])]
             assert left == [0, 0] or min(left[1], left[0] - left[1]) >= 11

@@ -1,4 +1,5 @@
-"""What is handed on agrees with itself and with the exact result: 200 random ones, read as they are printed.
+"""What is handed on agrees with itself and with the exact result: 200 random ones, read
+as they are printed.
 
 Each check takes what is printed and returns the problems that it finds.
 """
@@ -19,13 +20,19 @@ from propcal.documents.data import rounded
 
 
 def number(text):
-    """The number of a text, NaN for limits and dashes; counts have commas, and rates a percent sign."""
+    """The number of a text, NaN for limits and dashes; counts have commas, and rates a
+    percent sign.
+    """
     text = text.replace(",", "").removesuffix(" %")
     return float(text) if re.fullmatch(r"[-+]?[\d.]+", text) else np.nan
 
 
 def ends_of(text):
-    return [number(end) for end in text.split(" to ")] if " to " in text else [np.nan, np.nan]
+    return (
+        [number(end) for end in text.split(" to ")]
+        if " to " in text
+        else [np.nan, np.nan]
+    )
 
 
 def half_unit(text):
@@ -35,12 +42,16 @@ def half_unit(text):
 
 
 def differing(p):
-    """No two places give different values for one quantity; JSON has null for what is only known roughly."""
+    """No two places give different values for one quantity; JSON has null for what is
+    only known roughly.
+    """
     places = defaultdict(lambda: defaultdict(list))
     for place, who, what, text in p.facts:
         places[who, what][text].append(place)
     for (who, what), found in places.items():
-        if found.get("-") == ["JSON"] * len(found.get("-", ())) and any(text[0] in "<>≥" for text in found):
+        if found.get("-") == ["JSON"] * len(found.get("-", ())) and any(
+            text[0] in "<>≥" for text in found
+        ):
             found.pop("-", None)
         if len(found) > 1:
             yield f"{who}: {what} is {dict(found)}"
@@ -50,56 +61,89 @@ SIDES = {"too high": -1, "too low": 1}
 
 
 def contradicting(p):
-    """Numbers of the same people agree with each other, with their intervals, and with their finding."""
+    """Numbers of the same people agree with each other, with their intervals, and with
+    their finding.
+    """
     known = defaultdict(dict)
     for _, who, what, text in p.facts:
         if text != "-":
             known[who][what] = text
     for who, found in known.items():
-        value = defaultdict(lambda: np.nan, {what: number(text) for what, text in found.items()})
+        value = defaultdict(
+            lambda: np.nan, {what: number(text) for what, text in found.items()}
+        )
         for what in found:
             low, high = ends_of(found.get(what + CI, ""))
-            room = 0.0101 if value[what] == 1 else 1e-9  # an interval that excludes 1 does so in print
+            room = (
+                0.0101 if value[what] == 1 else 1e-9
+            )  # an interval that excludes 1 does so in print
             if value[what] < low - room or value[what] > high + room:
                 yield f"{who}: {what} {found[what]} is not in {found[what + CI]}"
         side = SIDES.get(found.get("finding"), 0)
         for what, middle in (("O/E", 1), ("gap", 0)):
             low, high = ends_of(found.get(what + CI, ""))
             limit = {"<": -1, ">": 1}.get(found.get(what, "-")[0], 0)
-            wrong = side * (value[what] - middle) < 0 or side * limit < 0 or (low <= middle <= high)
-            if side and (wrong or (low > middle and side < 0) or (high < middle and side > 0)):
+            wrong = (
+                side * (value[what] - middle) < 0
+                or side * limit < 0
+                or (low <= middle <= high)
+            )
+            if side and (
+                wrong or (low > middle and side < 0) or (high < middle and side > 0)
+            ):
                 yield f"{who}: {found['finding']}, but {what} {found.get(what)} ({found.get(what + CI)})"
-            if what == "gap" and found.get("finding") == "could be chance" and (low > 0 or high < 0):
+            if (
+                what == "gap"
+                and found.get("finding") == "could be chance"
+                and (low > 0 or high < 0)
+            ):
                 yield f"{who}: could be chance, but gap {found[what + CI]}"
-        if "bar" in found and SIDES.get(found["bar"], 0) not in (side, 0):  # grey if it is not named
+        if "bar" in found and SIDES.get(found["bar"], 0) not in (
+            side,
+            0,
+        ):  # grey if it is not named
             yield f"{who}: {found['finding']} in the table, {found['bar']} in the picture"
-        if side and (value["adjusted p"] > 0.05 or found.get("adjusted p", "")[:1] == ">"):
+        if side and (
+            value["adjusted p"] > 0.05 or found.get("adjusted p", "")[:1] == ">"
+        ):
             yield f"{who}: {found['finding']}, p {found['adjusted p']}"
         yield from disagreeing_rates(who, found, value)
 
 
 def disagreeing_rates(who, found, value):
-    """Of each two of count, rate and ratio follows the third, as far as it is printed."""
+    """Of each two of count, rate and ratio follows the third, as far as it is
+    printed.
+    """
     observed, predicted = value["observed"], value["predicted"]
     off, other = (half_unit(found.get(what, "")) for what in ("observed", "predicted"))
-    least, most = (observed - off) / (predicted + other), (observed + off) / max(predicted - other, 1e-9)
+    least, most = (
+        (observed - off) / (predicted + other),
+        (observed + off) / max(predicted - other, 1e-9),
+    )
     if value["O/E"] < least - 0.0051 or value["O/E"] > most + 0.0051:
         yield f"{who}: O/E {found['O/E']} of {found['observed']} and {found['predicted']}"
-    if value["people"] > 0 and abs(100 * value["events"] / value["people"] - observed) > off:
+    if (
+        value["people"] > 0
+        and abs(100 * value["events"] / value["people"] - observed) > off
+    ):
         yield f"{who}: observed {found['observed']} of {found['events']} / {found['people']}"
     if abs(observed - predicted - value["gap"]) > 0.62:
         yield f"{who}: gap {found['gap']} of {found['observed']} and {found['predicted']}"
 
 
 def impossible(p):
-    """No part is larger than its whole, with the outcome or without it, or above any threshold."""
+    """No part is larger than its whole, with the outcome or without it, or above any
+    threshold.
+    """
     tables = []  # sets of people: those that are compared, and their conditions
     for of, audit in p.audits.items():
         wholes = {row["group"]: row for row in audit["groups"]}
         tables.append((f"{of}", audit["groups"]))
         ranges = defaultdict(list)
         for bars in audit["distribution"]:
-            for low, n, events in zip(bars["score_from"], bars["people"], bars["positives"]):
+            for low, n, events in zip(
+                bars["score_from"], bars["people"], bars["positives"]
+            ):
                 row = {"group": bars["group"], "people": n, "positives": events}
                 ranges[low].append(row)
                 if exceeds(row, wholes[bars["group"]]):
@@ -108,15 +152,27 @@ def impossible(p):
         for one in audit["net_benefit"]:
             yield from at_thresholds(one, wholes[one["group"]])
     for period in p.json.get("settings", {}).get("periods", ()):
-        tables.append((f" in {period}", [row for row in p.json["periods"] if row["period"] == period]))
+        tables.append(
+            (
+                f" in {period}",
+                [row for row in p.json["periods"] if row["period"] == period],
+            )
+        )
     for name, rows in tables:
-        conditions = [set() if row["group"] == "everybody" else {*row["group"].split(" & ")} for row in rows]
+        conditions = [
+            set() if row["group"] == "everybody" else {*row["group"].split(" & ")}
+            for row in rows
+        ]
         for part, own in zip(rows, conditions):
             for whole, some in zip(rows, conditions):
                 if some < own and exceeds(part, whole):
-                    counts = [(row["people"], row["positives"]) for row in (part, whole)]
+                    counts = [
+                        (row["people"], row["positives"]) for row in (part, whole)
+                    ]
                     yield f"{part['group']} in {whole['group']}{name}: {counts[0]} of {counts[1]}"
-    total = re.search(r"sites? together \((?:about )?([\d,]+) patients", " ".join(p.sentences))
+    total = re.search(
+        r"sites? together \((?:about )?([\d,]+) patients", " ".join(p.sentences)
+    )
     for row in p.json.get("sites", ()):
         if (row["people"] or 0) > number(total[1]):
             yield f"{row['site']}: {row['people']} of {total[1]}"
@@ -124,15 +180,24 @@ def impossible(p):
 
 def exceeds(part, whole):
     counts = [[row["people"], row["positives"]] for row in (part, whole)]
-    (n, events), (most, all_events) = [[np.nan if x is None else x for x in row] for row in counts]
-    return n > most or events > all_events or n - events > most - all_events or events > n
+    (n, events), (most, all_events) = [
+        [np.nan if x is None else x for x in row] for row in counts
+    ]
+    return (
+        n > most or events > all_events or n - events > most - all_events or events > n
+    )
 
 
 def at_thresholds(one, whole):
     if whole["people"] is None or whole["positives"] is None:
         return
-    share = [np.array(one[x], dtype=float) for x in ("sensitivity", "specificity", "treated")]
-    right, wrong = share[0] * whole["positives"], (1 - share[1]) * (whole["people"] - whole["positives"])
+    share = [
+        np.array(one[x], dtype=float) for x in ("sensitivity", "specificity", "treated")
+    ]
+    right, wrong = (
+        share[0] * whole["positives"],
+        (1 - share[1]) * (whole["people"] - whole["positives"]),
+    )
     for counts in (right, wrong, share[2] * whole["people"]):
         told = counts[np.isfinite(counts)]
         if (
@@ -176,31 +241,50 @@ FORMS |= {
 
 
 def overlong(p):
-    """Every number has the digits of its kind, and sentences have none that tables would not have."""
+    """Every number has the digits of its kind, and sentences have none that tables
+    would not have.
+    """
     for place, who, what, text in p.facts:
-        form = next((form for kinds, form in FORMS.items() if re.fullmatch(kinds, what)), "")
+        form = next(
+            (form for kinds, form in FORMS.items() if re.fullmatch(kinds, what)), ""
+        )
         if form and text != "-" and not re.fullmatch(form, text):
             yield f"{place}: {what} of {who} is {text}"
     for sentence in p.sentences:
         told = re.sub(r"95 % CI of the change [^)]*", "", sentence)
-        yield from (f"{long} in: {sentence}" for long in re.findall(r"\d\.\d{4,}", told))
+        yield from (
+            f"{long} in: {sentence}" for long in re.findall(r"\d\.\d{4,}", told)
+        )
 
 
-STRANGE = (
-    r"\b1 (more )?(groups|subgroups|cells|patients|sites|events|combinations)\b|\bthe 1 of\b|\bnan\b|\bNone\b"
-)
+STRANGE = r"\b1 (more )?(groups|subgroups|cells|patients|sites|events|combinations)\b|\bthe 1 of\b|\bnan\b|\bNone\b"
 STRANGE += r"|(use|in|with|comparison:) corrected\b|[-+]0\.?0*(?![\d.])|\b0 (more|put right|still off|new)\b"
 
 
 def strange(p):
-    """Words agree with numbers, names are used, and pages have the sentences and the data of JSON."""
-    page, markdown = text_of(p.html), re.sub(r"\\(.)", r"\1", unescape(p.markdown)).translate(SIGNS)
-    for place, text in (("page", page), ("Markdown", markdown), ("JSON", " ".join(p.sentences))):
+    """Words agree with numbers, names are used, and pages have the sentences and the
+    data of JSON.
+    """
+    page, markdown = (
+        text_of(p.html),
+        re.sub(r"\\(.)", r"\1", unescape(p.markdown)).translate(SIGNS),
+    )
+    for place, text in (
+        ("page", page),
+        ("Markdown", markdown),
+        ("JSON", " ".join(p.sentences)),
+    ):
         for found in re.finditer(STRANGE, text):
             yield f"{place}: {text[max(found.start() - 40, 0) : found.end() + 40]!r}"
-    shown = [*p.audits.values()][-1]["verdict"]["sentences"] if p.audits else p.json["sentences"]
+    shown = (
+        [*p.audits.values()][-1]["verdict"]["sentences"]
+        if p.audits
+        else p.json["sentences"]
+    )
     for sentence in map(clean, shown):
-        if sentence not in page.replace("\u00a0", " ") or (markdown and sentence not in markdown):
+        if sentence not in page.replace("\u00a0", " ") or (
+            markdown and sentence not in markdown
+        ):
             yield f"not on the page: {sentence}"
     embedded = data_in(p.html, "audit-data|course-data")
     if embedded is not None and embedded != rounded(p.json):
@@ -260,4 +344,10 @@ def test_other_findings_counts_and_digits_are_found(audited):
         assert problems(replace(audited, json=changed)), change
     longer = re.sub(r'(<span class="figure-value">\d\.\d\d)', r"\g<1>41", audited.html)
     assert [*overlong(replace(audited, html=longer))]
-    assert [*strange(replace(audited, html=audited.html.replace("</main>", "1 more groups</main>")))]
+    assert [
+        *strange(
+            replace(
+                audited, html=audited.html.replace("</main>", "1 more groups</main>")
+            )
+        )
+    ]

@@ -1,4 +1,6 @@
-"""Atoms that may be shared: no cell tells of few people, and audits from them are close to the exact ones."""
+"""Atoms that may be shared: no cell tells of few people, and audits from them are close
+to the exact ones.
+"""
 
 import json
 from collections import defaultdict
@@ -12,8 +14,8 @@ import pytest
 
 from propcal import Atoms, audit
 from propcal.auditing.loss_intervals import shared_bounds
-from propcal.auditing.measures import auroc, brier
-from propcal.auditing.sample import Sample
+from propcal.auditing.statistics.measures import auroc, brier
+from propcal.auditing.statistics.sample import Sample
 from propcal.core.grid import from_grid, significant, to_grid
 from propcal.core.loss_bounds import SCORE_BITS, are_coarse, score_ranges
 from propcal.core.patterns import OTHER, SITE, patterns_of
@@ -30,7 +32,14 @@ def people(n, seed, *, rare=0.004, rate=(1.3, 4), decimals=9):
     score = rng.beta(*rate, n).round(decimals)
     sex = rng.choice(["F", "M"], n)
     chance = score * np.where(race == "B", 1.2, 1.0)
-    return pd.DataFrame({"race": race, "sex": sex, "score": score, "y": (rng.random(n) < chance).astype(int)})
+    return pd.DataFrame(
+        {
+            "race": race,
+            "sex": sex,
+            "score": score,
+            "y": (rng.random(n) < chance).astype(int),
+        }
+    )
 
 
 SETS = [people(n, seed, rate=rate, decimals=d) for n, seed, rate, d in (
@@ -41,7 +50,9 @@ SETS = [people(n, seed, rate=rate, decimals=d) for n, seed, rate, d in (
 
 
 @pytest.mark.parametrize("frame", SETS, ids=range(len(SETS)))
-def test_no_cell_and_no_group_has_fewer_than_11_people_with_the_outcome_or_without_it(frame):
+def test_no_cell_and_no_group_has_fewer_than_11_people_with_the_outcome_or_without_it(
+    frame,
+):
     shared = Atoms.from_frame(frame, **COLUMNS).share()
     assert shared.positives.min() >= 11
     assert (shared.people - shared.positives).min() >= 11
@@ -68,20 +79,29 @@ def test_the_exact_numbers_are_within_what_the_audit_prints(frame):
     text = " ".join(audit(shared, n_draws=100).notes)
     few = "(some shared rows have few different scores)"
     if not are_coarse(shared).any():
-        assert "With exact scores, O/E ratios would differ by at most 0.2 %, AUROC would" in text
+        assert (
+            "With exact scores, O/E ratios would differ by at most 0.2 %, AUROC would"
+            in text
+        )
     elif bounds.ratio < 1:
         assert (
-            f"of all people would differ by at most {np.ceil(100 * bounds.ratio):.0f} %, those of gro" in text
+            f"of all people would differ by at most {np.ceil(100 * bounds.ratio):.0f} %, those of gro"
+            in text
         )
         assert few in text
     else:
-        assert f"With exact scores, O/E ratios could differ much {few}, AUROC would" in text
+        assert (
+            f"With exact scores, O/E ratios could differ much {few}, AUROC would"
+            in text
+        )
 
 
 def alert(flagged, people=565):
     """An alert of 0 or 1; 12 people had the outcome."""
     score = np.r_[np.zeros(people - flagged), np.ones(flagged)]
-    return pd.DataFrame({"score": score, "y": (np.arange(people) < 12).astype(int)[::-1]})
+    return pd.DataFrame(
+        {"score": score, "y": (np.arange(people) < 12).astype(int)[::-1]}
+    )
 
 
 def test_an_alert_does_not_tell_how_many_people_it_flagged():
@@ -104,7 +124,10 @@ def test_few_different_scores_change_ratios_little(parts):
         exact = Atoms.from_frame(frame, **COLUMNS)
         shared = without_keys(exact.share())
         assert shared.patterns.levels == exact.patterns.levels  # nothing was folded
-        sums = [atoms.pattern_sums(atoms.people * from_grid(atoms.score)) for atoms in (exact, shared)]
+        sums = [
+            atoms.pattern_sums(atoms.people * from_grid(atoms.score))
+            for atoms in (exact, shared)
+        ]
         everybody.append(sums[1].sum() / sums[0].sum() - 1)
         for level in product((0, 1), (0, 1)):
             inside = exact.patterns.table[:, level[0]] == level[1]
@@ -118,13 +141,18 @@ def test_continuous_scores_keep_their_mean():
     shared = Atoms.from_frame(frame, **COLUMNS).share()
     assert not are_coarse(shared).any()
     ends = np.concatenate([[0], np.cumsum(shared.people)])
-    total = np.concatenate([[0.0], np.cumsum(from_grid(to_grid(frame.score.to_numpy())))])
+    total = np.concatenate(
+        [[0.0], np.cumsum(from_grid(to_grid(frame.score.to_numpy())))]
+    )
     mean = to_grid(np.diff(total[ends]) / shared.people)
     assert np.abs(shared.score - significant(mean, SCORE_BITS)).max() <= 1
 
 
 def test_a_sum_of_files_still_knows_coarse_means():
-    parts = [Atoms.from_frame(people(3000, s, decimals=1), **COLUMNS, site=str(s)).share() for s in (1, 2)]
+    parts = [
+        Atoms.from_frame(people(3000, s, decimals=1), **COLUMNS, site=str(s)).share()
+        for s in (1, 2)
+    ]
     parts[0].save("a.atoms")
     n = [int(are_coarse(part).sum()) for part in parts]
     assert min(n) > 0
@@ -161,12 +189,18 @@ def test_rare_levels_are_folded_for_everybody_and_not_named_in_the_file():
 def test_a_rare_condition_costs_no_other_groups():
     frame = people(5000, 15, rare=0.0)
     frame["vip"] = ["yes"] + ["no"] * 4999
-    shared = Atoms.from_frame(frame, score="score", outcome="y", groups=["race", "sex", "vip"]).share()
+    shared = Atoms.from_frame(
+        frame, score="score", outcome="y", groups=["race", "sex", "vip"]
+    ).share()
     assert shared.shared.folded == {"vip": 2}
     assert len(without_keys(shared).patterns) == 6
     rng = np.random.default_rng(1)
-    some = people(20_000, 16, rare=0.0).assign(pregnant=rng.choice(["no", "yes"], 20_000, p=[0.995, 0.005]))
-    shared = Atoms.from_frame(some, score="score", outcome="y", groups=["race", "pregnant"]).share()
+    some = people(20_000, 16, rare=0.0).assign(
+        pregnant=rng.choice(["no", "yes"], 20_000, p=[0.995, 0.005])
+    )
+    shared = Atoms.from_frame(
+        some, score="score", outcome="y", groups=["race", "pregnant"]
+    ).share()
     assert shared.shared.folded == {"pregnant": 2}
 
 
@@ -183,20 +217,27 @@ def test_nothing_exact_remains():
     shared = atoms.share()
     assert not {*atoms.score.tolist()} & {*shared.score.tolist()}
     assert shared.fingerprint() not in (atoms.fingerprint(), atoms.people_fingerprint())
-    gone = Atoms.from_frame(frame.assign(y=frame.y.where(frame.index % 9 > 0)), **COLUMNS, drop_missing=True)
+    gone = Atoms.from_frame(
+        frame.assign(y=frame.y.where(frame.index % 9 > 0)), **COLUMNS, drop_missing=True
+    )
     assert gone.left_out.people
     assert gone.share().left_out.people == 0
 
 
 def test_shared_files_add_up_and_say_that_they_are_shared():
-    parts = [Atoms.from_frame(people(4000, s), **COLUMNS, site=f"site {s}").share() for s in (1, 2)]
+    parts = [
+        Atoms.from_frame(people(4000, s), **COLUMNS, site=f"site {s}").share()
+        for s in (1, 2)
+    ]
     for i, part in enumerate(parts):
         part.save(f"{i}.atoms")
     total = Atoms.load("0.atoms") + Atoms.load("1.atoms")
     assert total.n_people == 8000
     assert SITE in total.patterns.attributes
     assert total.shared is not None
-    assert any("These are shared atoms" in note for note in audit(total, n_draws=100).notes)
+    assert any(
+        "These are shared atoms" in note for note in audit(total, n_draws=100).notes
+    )
     assert without_keys(total).shared is not None
     exact = Atoms.from_frame(people(4000, 3), **COLUMNS)
     assert (without_keys(total) + exact).shared is None  # which may not be shared
@@ -206,7 +247,9 @@ def test_shared_files_add_up_and_say_that_they_are_shared():
 
 
 def test_repeat_visits_need_as_many_people():
-    frame = people(6000, 11, rare=0.0).sort_values(["race", "sex", "score"], ignore_index=True)
+    frame = people(6000, 11, rare=0.0).sort_values(
+        ["race", "sex", "score"], ignore_index=True
+    )
     frame["id"] = frame.index // 4  # four rows each, of similar scores
     # eighty visits of three people
     few = frame[:80].assign(race="D", id=frame.index[:80] % 3, y=np.arange(80) % 2)
@@ -222,7 +265,11 @@ def test_repeat_visits_need_as_many_people():
     names = shared.patterns.attributes
     for i, row in enumerate(shared.patterns.table[shared.pattern_index()]):
         own = {name: shared.patterns.levels[a][row[a]] for a, name in enumerate(names)}
-        there = (race == own["race"]) & (whole["sex"] == own["sex"]) & whole["score"].between(low[i], high[i])
+        there = (
+            (race == own["race"])
+            & (whole["sex"] == own["sex"])
+            & whole["score"].between(low[i], high[i])
+        )
         for outcome in (0, 1):
             assert whole[there & (whole["y"] == outcome)]["id"].nunique() >= 11
 
@@ -261,22 +308,32 @@ def test_a_malformed_header_is_refused():
         {"fewest": 11},
     ):
         pq.write_table(
-            table.replace_schema_metadata({"propcal": json.dumps(header | {"shared": shared})}), "b.atoms"
+            table.replace_schema_metadata(
+                {"propcal": json.dumps(header | {"shared": shared})}
+            ),
+            "b.atoms",
         )
         with pytest.raises(FileFormatError, match="shared"):
             Atoms.load("b.atoms")
 
 
-# An attack: how many people have a score? The attacker knows the algorithm, and which scores occur.
+# An attack: how many people have a score? The attacker knows the algorithm, and which
+# scores occur.
 
 
 def files_of(scores, negatives, positives):
-    """What is shared of each of many files: rows of people without and with the outcome, by score."""
+    """What is shared of each of many files: rows of people without and with the
+    outcome, by score.
+    """
     n, k = positives.shape
     levels = (tuple(f"{i:07}" for i in range(n)),)
-    patterns, code = patterns_of(("file",), levels, [np.repeat(np.arange(n), k)], n * k, {})
+    patterns, code = patterns_of(
+        ("file",), levels, [np.repeat(np.arange(n), k)], n * k, {}
+    )
     sums = sums_of_counts((negatives + positives).ravel(), positives.ravel())
-    shared = atoms_of_sums(patterns, code, np.tile(to_grid(np.array(scores)), n), sums).share()
+    shared = atoms_of_sums(
+        patterns, code, np.tile(to_grid(np.array(scores)), n), sums
+    ).share()
     cells = np.stack([shared.score, shared.people, shared.positives], axis=1)
     return [cells[a:b].tobytes() for a, b in zip(shared.starts, shared.starts[1:])]
 
@@ -294,18 +351,29 @@ def divided(people, scores):
         ([0, 1], 150, 30),
         ([0.1, 0.2, 0.3], 34, 14),
         ([0, 0.45, 0.5], 40, 12),
-        ([0.31, 0.35, 0.45], 45, 22),  # the second must fill a cell, and what is left over joins it
+        (
+            [0.31, 0.35, 0.45],
+            45,
+            22,
+        ),  # the second must fill a cell, and what is left over joins it
     ],
     ids=str,
 )
-def test_every_file_that_few_people_could_give_leaves_five_numbers_possible(scores, people, events):
-    negatives, positives = divided(people - events, len(scores)), divided(events, len(scores))
+def test_every_file_that_few_people_could_give_leaves_five_numbers_possible(
+    scores, people, events
+):
+    negatives, positives = (
+        divided(people - events, len(scores)),
+        divided(events, len(scores)),
+    )
     pairs = np.array(list(product(range(len(negatives)), range(len(positives)))))
     negatives, positives = negatives[pairs[:, 0]], positives[pairs[:, 1]]
     there = (negatives + positives > 0).all(axis=1)
     negatives, positives = negatives[there], positives[there]
     possible = defaultdict(list)
-    for file, counts in zip(files_of(scores, negatives, positives), (negatives + positives).tolist()):
+    for file, counts in zip(
+        files_of(scores, negatives, positives), (negatives + positives).tolist()
+    ):
         possible[file].append(counts)
     for counts in possible.values():
         for at_score in zip(*counts):
@@ -324,17 +392,25 @@ def few_scores(seed):
         people = rng.multinomial(rng.integers(40, 600), share / share.sum())
         scores, people = scores[people > 0], people[people > 0]
         positives = rng.binomial(people, np.clip(scores, 0.02, 0.95))
-        if min(positives.sum(), (people - positives).sum()) >= 11 and 0 < people.min() < 11 < people.max():
+        if (
+            min(positives.sum(), (people - positives).sum()) >= 11
+            and 0 < people.min() < 11 < people.max()
+        ):
             return scores, people - positives, positives
 
 
 def others(negatives, positives, i, j):
-    """Files in which some of the people at the scores i and j change places, so that 1 to 20 are at i."""
+    """Files in which some of the people at the scores i and j change places, so that 1
+    to 20 are at i.
+    """
     people = negatives + positives
     for number in range(1, min(20, people[i] + people[j] - 1) + 1):
         moved = number - people[i]
         source = j if moved > 0 else i
-        fewest, most = max(0, abs(moved) - negatives[source]), min(abs(moved), positives[source])
+        fewest, most = (
+            max(0, abs(moved) - negatives[source]),
+            min(abs(moved), positives[source]),
+        )
         for events in {fewest, (fewest + most) // 2, most}:
             change = np.zeros((2, len(people)), dtype=np.int64)
             change[:, i] = np.sign(moved) * np.array([abs(moved) - events, events])
@@ -349,10 +425,19 @@ def test_someone_who_knows_all_numbers_but_two_cannot_tell_a_small_one():
         people = negatives + positives
         left = []
         for i in np.flatnonzero(people < 11):
-            tried = [f for j in range(len(people)) if j != i for f in others(negatives, positives, i, j)]
-            without, having = (np.array([(negatives, positives), *tried])[:, side] for side in (0, 1))
+            tried = [
+                f
+                for j in range(len(people))
+                if j != i
+                for f in others(negatives, positives, i, j)
+            ]
+            without, having = (
+                np.array([(negatives, positives), *tried])[:, side] for side in (0, 1)
+            )
             file, *found = files_of(scores, without, having)
-            left.append(len({n for n, f in zip((without + having)[1:, i], found) if f == file}))
+            left.append(
+                len({n for n, f in zip((without + having)[1:, i], found) if f == file})
+            )
         fewest.append(min(left))
     assert min(fewest) >= 3
     assert np.mean(np.array(fewest) >= 5) >= 0.95

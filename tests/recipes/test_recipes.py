@@ -1,4 +1,6 @@
-"""The recipes do what their page says; those of FastAPI, MLflow and dbt are skipped where it is missing."""
+"""The recipes do what their page says; those of FastAPI, MLflow and dbt are skipped
+where it is missing.
+"""
 
 import json
 import os
@@ -64,32 +66,58 @@ def test_the_service_takes_up_a_new_model_and_survives_a_broken_one(
     }
     for wrong in (7, True, "0.3", None):
         assert client.post("/score", json={**person, "score": wrong}).status_code == 422
-    for option in ("unseen", "invalid", "detail"):  # how to score is for the service to say
+    for option in (
+        "unseen",
+        "invalid",
+        "detail",
+    ):  # how to score is for the service to say
         columns = {**person["columns"], option: "keep"}
-        assert client.post("/score", json={**person, "columns": columns}).status_code == 422
+        assert (
+            client.post("/score", json={**person, "columns": columns}).status_code
+            == 422
+        )
     assert client.post("/score", json={"score": 0.3, "columns": {}}).status_code == 422
 
-    other = PMCBoost().fit(visits, score="risk", outcome="admitted", groups=["gender"]).correction_
+    other = (
+        PMCBoost()
+        .fit(visits, score="risk", outcome="admitted", groups=["gender"])
+        .correction_
+    )
     other.save(tmp_path / "new.json")
     os.replace(tmp_path / "new.json", path)
-    assert client.get("/health").json() == {"model": Correction.load(path).model_id, "problem": None}
+    assert client.get("/health").json() == {
+        "model": Correction.load(path).model_id,
+        "problem": None,
+    }
 
     path.write_text("{")
     kept = client.get("/health").json()
     assert kept["model"] == other.model_id
     assert kept["problem"]
-    assert client.post("/score", json={"score": 0.3, "columns": {"gender": "F"}}).status_code == 200
+    assert (
+        client.post(
+            "/score", json={"score": 0.3, "columns": {"gender": "F"}}
+        ).status_code
+        == 200
+    )
 
     path.unlink()
     assert client.get("/health").json()["problem"]
-    assert client.post("/score", json={"score": 0.3, "columns": {"gender": "F"}}).status_code == 200
+    assert (
+        client.post(
+            "/score", json={"score": 0.3, "columns": {"gender": "F"}}
+        ).status_code
+        == 200
+    )
     model.save(path)
     assert client.get("/health").json() == {"model": saved.model_id, "problem": None}
 
 
 @pytest.fixture
 def in_folder(tmp_path, visits, monkeypatch):
-    """Files of three sets of people, and a propcal command, in a folder of their own."""
+    """Files of three sets of people, and a propcal command, in a folder of their
+    own.
+    """
     monkeypatch.chdir(tmp_path)
     half = len(visits) // 2
     visits[:half].to_csv("past.csv", index=False)
@@ -105,45 +133,70 @@ def in_folder(tmp_path, visits, monkeypatch):
 
 
 def run(*command):
-    return subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=600)
+    return subprocess.run(
+        list(map(str, command)), capture_output=True, text=True, timeout=600
+    )
 
 
 def test_the_monthly_job_puts_a_correction_to_use_only_if_it_passes(in_folder, visits):
     done = run(RECIPES / "monthly.sh", "past.csv", "held_out.csv", "new.csv")
-    assert done.returncode == 1, done.stderr  # the score in use raises an alarm: it is wrong for women
+    assert done.returncode == 1, (
+        done.stderr
+    )  # the score in use raises an alarm: it is wrong for women
     assert Path("model.json").exists(), Path("audit.txt").read_text()
     assert {*os.listdir()} >= {"monitor.html", "audit.html", "risk.monitor"}
     first = Path("model.json").read_text()
 
-    visits[:39].to_csv("few.csv", index=False)  # too few to judge by: the gate fails closed
-    visits[6000:].replace({"gender": {"F": "female", "M": "male"}}).to_csv("recoded.csv", index=False)
+    visits[:39].to_csv(
+        "few.csv", index=False
+    )  # too few to judge by: the gate fails closed
+    visits[6000:].replace({"gender": {"F": "female", "M": "male"}}).to_csv(
+        "recoded.csv", index=False
+    )
     for held_out, gate in [("few.csv", "verdict"), ("recoded.csv", "unseen > 1%")]:
         done = run(RECIPES / "monthly.sh", "past.csv", held_out, "new.csv")
         assert done.returncode == 1
         assert f"failed: {gate}" in done.stderr
         assert Path("model.json").read_text() == first
-    assert run(RECIPES / "monthly.sh", "nowhere.csv", "held_out.csv", "new.csv").returncode == 2
+    assert (
+        run(RECIPES / "monthly.sh", "nowhere.csv", "held_out.csv", "new.csv").returncode
+        == 2
+    )
 
 
 def test_the_commands_of_the_dockerfile(model, tmp_path):
-    """Docker is not run here: its commands are, with the file where the image has it."""
+    """Docker is not run here: its commands are, with the file where the image has
+    it.
+    """
     text = (RECIPES / "Dockerfile").read_text()
     commands = [
-        json.loads(line.split(" ", 1)[1]) for line in text.splitlines() if line.startswith(("RUN", "ENTRY"))
+        json.loads(line.split(" ", 1)[1])
+        for line in text.splitlines()
+        if line.startswith(("RUN", "ENTRY"))
     ]
     copied = tmp_path / "propcal_score.py"
     copied.write_text(model.to_code("python"), encoding="utf-8")
     check, entry = [
         [
-            sys.executable if word == "python" else word.replace("/propcal_score.py", str(copied))
+            sys.executable
+            if word == "python"
+            else word.replace("/propcal_score.py", str(copied))
             for word in words
         ]
         for words in commands
     ]
     assert subprocess.run(check, capture_output=True, timeout=60).returncode == 0
     row = {"risk": 0.3, "race": "White", "gender": "F"}
-    done = subprocess.run([*entry, "--score", "risk"], input=json.dumps(row), capture_output=True, text=True)
-    assert json.loads(done.stdout) == {**row, "corrected": model.score_one(0.3, race="White", gender="F")}
+    done = subprocess.run(
+        [*entry, "--score", "risk"],
+        input=json.dumps(row),
+        capture_output=True,
+        text=True,
+    )
+    assert json.loads(done.stdout) == {
+        **row,
+        "corrected": model.score_one(0.3, race="White", gender="F"),
+    }
 
 
 @pytest.fixture
@@ -151,7 +204,9 @@ def tracked(tmp_path, monkeypatch):
     """MLflow, with runs in a folder of their own."""
     mlflow = pytest.importorskip("mlflow")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")  # a database would need more packages
+    monkeypatch.setenv(
+        "MLFLOW_ALLOW_FILE_STORE", "true"
+    )  # a database would need more packages
     mlflow.set_tracking_uri(f"file://{tmp_path}/runs")
     return mlflow
 
@@ -168,7 +223,9 @@ def test_a_correction_is_a_model_of_mlflow(tracked, model, visits, tmp_path):
     )
     loaded = tracked.pyfunc.load_model(str(tmp_path / "saved"))
     people = visits[:500]
-    assert loaded.predict(people).tolist() == model.apply(people["risk"], people).tolist()
+    assert (
+        loaded.predict(people).tolist() == model.apply(people["risk"], people).tolist()
+    )
     assert not list((tmp_path / "saved").rglob("*.pkl"))
 
 
@@ -176,7 +233,9 @@ def test_a_correction_is_a_model_of_mlflow(tracked, model, visits, tmp_path):
 def test_mlflow_evaluates_by_an_audit(tracked, visits, recipe):
     from mlflow.models.evaluation.evaluator_registry import _model_evaluation_registry
 
-    _model_evaluation_registry.register("propcal", recipe("mlflow_evaluator").PropcalEvaluator)
+    _model_evaluation_registry.register(
+        "propcal", recipe("mlflow_evaluator").PropcalEvaluator
+    )
     people = visits[["race", "gender", "risk", "admitted"]]
     with tracked.start_run() as active:
         result = tracked.models.evaluate(
@@ -187,24 +246,39 @@ def test_mlflow_evaluates_by_an_audit(tracked, visits, recipe):
             evaluators="propcal",
             evaluator_config={"groups": ["race", "gender"]},
         )
-    wanted = audit(people["admitted"], people["risk"], sensitive_features=people[["race", "gender"]])
+    wanted = audit(
+        people["admitted"],
+        people["risk"],
+        sensitive_features=people[["race", "gender"]],
+    )
     assert result.metrics["pmc_loss"] == wanted.losses.loc["pmc", "value"]
     assert result.metrics["miscalibrated"] == 1
     client = tracked.MlflowClient()
     assert client.get_run(active.info.run_id).data.metrics["miscalibrated"] == 1
-    assert [file.path for file in client.list_artifacts(active.info.run_id)] == ["audit.html"]
+    assert [file.path for file in client.list_artifacts(active.info.run_id)] == [
+        "audit.html"
+    ]
 
 
-def test_dbt_makes_atoms_and_a_wrong_score_fails_the_build(visits, tmp_path, monkeypatch):
+def test_dbt_makes_atoms_and_a_wrong_score_fails_the_build(
+    visits, tmp_path, monkeypatch
+):
     pytest.importorskip("dbt.cli.main")
     project = tmp_path / "project"
     shutil.copytree(RECIPES / "dbt", project)
     monkeypatch.chdir(project)
 
     def build(frame):
-        frame[["race", "gender", "risk", "admitted"]].to_csv("seeds/visits.csv", index=False)
+        frame[["race", "gender", "risk", "admitted"]].to_csv(
+            "seeds/visits.csv", index=False
+        )
         return run(
-            sys.executable, "-c", "from dbt.cli.main import cli; cli()", "build", "--profiles-dir", "."
+            sys.executable,
+            "-c",
+            "from dbt.cli.main import cli; cli()",
+            "build",
+            "--profiles-dir",
+            ".",
         )
 
     done = build(visits)
@@ -227,7 +301,11 @@ def test_dbt_makes_atoms_and_a_wrong_score_fails_the_build(visits, tmp_path, mon
         weight_kind="frequency",
     )
     rounded = Atoms.from_frame(
-        right, score="risk", outcome="admitted", groups=["race", "gender"], resolution=2**-16
+        right,
+        score="risk",
+        outcome="admitted",
+        groups=["race", "gender"],
+        resolution=2**-16,
     )
     assert counted.n_people == rounded.n_people
     assert audit(counted).losses.loc["mc", "value"] == pytest.approx(

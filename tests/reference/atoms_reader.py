@@ -1,4 +1,6 @@
-"""Reads a file of atoms with pyarrow, written from docs/reference/atoms-file.md alone."""
+"""Reads a file of atoms with pyarrow, written from docs/reference/atoms-file.md
+alone.
+"""
 
 import json
 from collections import defaultdict
@@ -44,7 +46,9 @@ class AtomsReader:
         found = defaultdict(list)
         for atom in self.atoms:
             found[tuple((name, atom[name]) for name in names)].append(atom)
-        named = [name for name in names if "where" in self.header["derived"].get(name, {})]
+        named = [
+            name for name in names if "where" in self.header["derived"].get(name, {})
+        ]
         for group, atoms in found.items():
             holds = all(level == "true" for name, level in group if name in named)
             if holds and sum(Fraction(atom["weight"]) for atom in atoms) >= least:
@@ -61,7 +65,10 @@ class AtomsReader:
             for inside in by_bin.values():
                 weight = sum(Fraction(atom["weight"]) for atom in inside)
                 positives = sum(Fraction(atom["positives"]) for atom in inside)
-                scores = sum(Fraction(atom["weight"]) * atom["score"] for atom in inside) / 2**32
+                scores = (
+                    sum(Fraction(atom["weight"]) * atom["score"] for atom in inside)
+                    / 2**32
+                )
                 if weight >= least:
                     largest = max(largest, abs(positives - scores) / weight)
         return largest

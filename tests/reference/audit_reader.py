@@ -1,10 +1,22 @@
-"""Checks that the numbers of an audit fit together, written from docs/reference/audit-json.md alone."""
+"""Checks that the numbers of an audit fit together, written from
+docs/reference/audit-json.md alone.
+"""
 
 import json
 from itertools import combinations
 from math import isclose, log
 
-PARTS = ["format", "version", "settings", "identity", "verdict", "losses", "debiased", "groups", "categories"]
+PARTS = [
+    "format",
+    "version",
+    "settings",
+    "identity",
+    "verdict",
+    "losses",
+    "debiased",
+    "groups",
+    "categories",
+]
 PARTS += ["curves", "net_benefit", "distribution", "notes"]
 IF_ASKED = ["bin_free", "discovery", "sites", "gates"]
 
@@ -20,19 +32,37 @@ class AuditReader:
 
     def complaints(self):
         """Everything that does not fit; an empty list if all does."""
-        return [*self.parts(), *self.rates(), *self.sums(), *self.losses(), *self.gaps(), *self.bin_free()]
+        return [
+            *self.parts(),
+            *self.rates(),
+            *self.sums(),
+            *self.losses(),
+            *self.gaps(),
+            *self.bin_free(),
+        ]
 
     def parts(self):
         if [name for name in self.content if name not in IF_ASKED] != PARTS:
             yield f"parts are {list(self.content)}"
         for part in ("curves", "net_benefit", "distribution"):
             for entry in self.content[part]:
-                if len({len(column) for name, column in entry.items() if name != "group"}) != 1:
+                if (
+                    len(
+                        {
+                            len(column)
+                            for name, column in entry.items()
+                            if name != "group"
+                        }
+                    )
+                    != 1
+                ):
                     yield f"{part} of {entry['group']} has lists of several lengths"
 
     def bin_free(self):
         rows = self.content.get("bin_free", {"measures": []})["measures"]
-        largest = max((row["sigma"] for row in rows if row["measure"] == "ecce"), default=None)
+        largest = max(
+            (row["sigma"] for row in rows if row["measure"] == "ecce"), default=None
+        )
         for row in rows:
             if row["measure"] == "mce" and row["sigma"] != largest:
                 yield "mce is not the largest ecce in standard errors"
@@ -46,7 +76,9 @@ class AuditReader:
     def rates(self):
         total = self.content["settings"]["people"]
         for row in (*self.content["groups"], *self.content["categories"]):
-            if row["people"] and not isclose(row["outcome_rate"], row["positives"] / row["people"]):
+            if row["people"] and not isclose(
+                row["outcome_rate"], row["positives"] / row["people"]
+            ):
                 yield f"outcome rate of {row['group']}"
         for group in self.groups.values():
             if not isclose(group["share"], group["people"] / total, abs_tol=1e-12):
@@ -58,12 +90,23 @@ class AuditReader:
             if everybody[name] != self.content["settings"][name]:
                 yield f"{name} of everybody"
             for group in self.groups.values():
-                parts = [c[name] for c in self.content["categories"] if c["group"] == group["group"]]
+                parts = [
+                    c[name]
+                    for c in self.content["categories"]
+                    if c["group"] == group["group"]
+                ]
                 if parts and sum(parts) != group[name]:
                     yield f"{name} of {group['group']} in categories"
                 large = group["share"] >= self.content["settings"]["gamma"]
-                named = group["missing"] and self.content["settings"]["missing"] == "exclude"
-                if bool(parts) != (large and not named) and group is not everybody and group["people"]:
+                named = (
+                    group["missing"]
+                    and self.content["settings"]["missing"] == "exclude"
+                )
+                if (
+                    bool(parts) != (large and not named)
+                    and group is not everybody
+                    and group["people"]
+                ):
                     yield f"categories of {group['group']}"
             for bars in self.content["distribution"]:
                 if sum(bars[name]) != self.groups[bars["group"]][name]:
@@ -74,13 +117,19 @@ class AuditReader:
         for category in self.content["categories"]:
             gap = category["outcome_rate"] - category["mean_score"]
             divisor = max(category["outcome_rate"], rho)
-            expected = {"gap": gap, "proportional_gap": gap / divisor, "cutoff": alpha * divisor}
+            expected = {
+                "gap": gap,
+                "proportional_gap": gap / divisor,
+                "cutoff": alpha * divisor,
+            }
             for name, number in expected.items():
                 if not isclose(category[name], number, rel_tol=1e-9, abs_tol=1e-12):
                     yield f"{name} of {category['group']}, {category['bin']}"
 
     def losses(self):
-        eligible = [category for category in self.content["categories"] if category["eligible"]]
+        eligible = [
+            category for category in self.content["categories"] if category["eligible"]
+        ]
         rho = self.content["settings"]["rho"]
         ratios = [
             abs(log(max(a["outcome_rate"], rho)) - log(max(b["outcome_rate"], rho)))
@@ -94,5 +143,7 @@ class AuditReader:
         }
         for loss in self.content["losses"]:
             value, number = loss["value"], expected[loss["name"]]
-            if not (value is number or isclose(value, number, rel_tol=1e-9, abs_tol=1e-12)):
+            if not (
+                value is number or isclose(value, number, rel_tol=1e-9, abs_tol=1e-12)
+            ):
                 yield f"{loss['name']} is {value}, not {number}"

@@ -1,4 +1,6 @@
-"""Scores people by the file of a correction, written from docs/reference/correction-file.md alone."""
+"""Scores people by the file of a correction, written from
+docs/reference/correction-file.md alone.
+"""
 
 import json
 import math
@@ -8,9 +10,21 @@ from functools import cache
 from itertools import pairwise
 
 ONE = 2**32
-ENTRIES = {"format", "version", "unit", "about", "attributes", "derived", "bins", "groups", "patterns"}
+ENTRIES = {
+    "format",
+    "version",
+    "unit",
+    "about",
+    "attributes",
+    "derived",
+    "bins",
+    "groups",
+    "patterns",
+}
 ENTRIES |= {"unseen", "updates"}
-TOKEN = re.compile(r"\s*('(?:[^'\\]|\\.)*'|`[^`]+`|-?[\d.]+(?:[eE][+-]?\d+)?|\w+|<=|>=|!=|[<>=()\[\],])")
+TOKEN = re.compile(
+    r"\s*('(?:[^'\\]|\\.)*'|`[^`]+`|-?[\d.]+(?:[eE][+-]?\d+)?|\w+|<=|>=|!=|[<>=()\[\],])"
+)
 COMPARE = {
     "<": lambda a, b: a < b,
     "<=": lambda a, b: a <= b,
@@ -24,7 +38,9 @@ class Reader:
 
     def __init__(self, text):
         self.content = content = json.loads(text)
-        if content.get("format") != "propcal-correction" or content["version"] not in range(1, 8):
+        if content.get("format") != "propcal-correction" or content[
+            "version"
+        ] not in range(1, 8):
             raise ValueError("no correction file of version 1 to 7")
         added = {
             1: set(),
@@ -38,12 +54,19 @@ class Reader:
         if set(content) != ENTRIES | added[content["version"]]:
             raise ValueError("other entries than those of its version")
         if content["version"] < 3:
-            content["patterns"] = [[level(value) for value in row] for row in content["patterns"]]
+            content["patterns"] = [
+                [level(value) for value in row] for row in content["patterns"]
+            ]
             content["groups"] = [as_cells(group) for group in content["groups"]]
-            content["start"] = [[as_cells(group), shifts] for group, shifts in content.get("start", [])]
+            content["start"] = [
+                [as_cells(group), shifts] for group, shifts in content.get("start", [])
+            ]
         self.terms = content.get("start", [])
         self.seen = {tuple(pattern) for pattern in content["patterns"]}
-        self.listed = [{pattern[a] for pattern in self.seen} for a in range(len(content["attributes"]))]
+        self.listed = [
+            {pattern[a] for pattern in self.seen}
+            for a in range(len(content["attributes"]))
+        ]
         self.known, self.last = {}, {}
 
     def score(self, score, person, unseen=None):
@@ -61,7 +84,11 @@ class Reader:
         raw = math.floor(score * 2.0**32 + 0.5)
         value = on_line(curve, raw) if curve else raw
         points = self.content.get("points", [])
-        value = multiplied(value, [factor(feature, person) for feature in points]) if points else value
+        value = (
+            multiplied(value, [factor(feature, person) for feature in points])
+            if points
+            else value
+        )
         if self.content.get("monotone") and updates:
             ends = [end for end in self.ends(pattern) if end < value]
             value = max(self.adjusted(v, updates) for v in (value, *ends))
@@ -78,7 +105,9 @@ class Reader:
         return value
 
     def ends(self, pattern):
-        """The values at which a piece of the updates' map ends: the next one meets another edge or limit."""
+        """The values at which a piece of the updates' map ends: the next one meets
+        another edge or limit.
+        """
         if pattern not in self.last:
             edges = self.content["bins"]["edges"]
             pieces = [(0, ONE, 1, 0)]  # from, to (inclusive), slope, offset
@@ -87,7 +116,11 @@ class Reader:
                 cut = []
                 for begin, end, slope, offset in pieces:
                     if slope == 0:
-                        moved = min(max(offset + shift, 0), ONE) if low <= offset <= high else offset
+                        moved = (
+                            min(max(offset + shift, 0), ONE)
+                            if low <= offset <= high
+                            else offset
+                        )
                         cut.append((begin, end, 0, moved))
                         continue
                     inside = max(begin, low - offset), min(end, high - offset)
@@ -96,10 +129,16 @@ class Reader:
                         continue
                     cut.append((begin, inside[0] - 1, 1, offset))
                     total = offset + shift
-                    zero = min(inside[1], -total - 1)  # the last value that is clipped to 0
-                    one = max(inside[0], ONE - total + 1)  # the first that is clipped to 1
+                    zero = min(
+                        inside[1], -total - 1
+                    )  # the last value that is clipped to 0
+                    one = max(
+                        inside[0], ONE - total + 1
+                    )  # the first that is clipped to 1
                     cut.append((inside[0], zero, 0, 0))
-                    cut.append((max(inside[0], zero + 1), min(inside[1], one - 1), 1, total))
+                    cut.append(
+                        (max(inside[0], zero + 1), min(inside[1], one - 1), 1, total)
+                    )
                     cut.append((one, inside[1], 0, ONE))
                     cut.append((inside[1] + 1, end, 1, offset))
                 pieces = [piece for piece in cut if piece[0] <= piece[1]]
@@ -115,7 +154,9 @@ class Reader:
             if listed - {None} and listed <= {"true", "false", None}:
                 truth = {"1": "true", "0": "false"}.get(own, own)
                 own = truth if truth in listed else own
-            levels.append("other levels" if name in folded and own not in listed else own)
+            levels.append(
+                "other levels" if name in folded and own not in listed else own
+            )
         return tuple(levels)
 
     def level(self, person, name, recipe):
@@ -131,7 +172,9 @@ class Reader:
 
     def inside(self, group, pattern):
         places = self.content["attributes"]
-        return all(pattern[places.index(attribute)] == wanted for attribute, wanted in group)
+        return all(
+            pattern[places.index(attribute)] == wanted for attribute, wanted in group
+        )
 
     def updates(self, pattern):
         """Bin and shift of the updates that apply to a pattern, in order."""
@@ -289,7 +332,9 @@ class Condition:
 def equal(value, literal):
     """Whether a value that is not missing is what a condition names."""
     named = {level(literal)}
-    if re.fullmatch(r"-?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", literal) and not re.match(r"-?0\d", literal):
+    if re.fullmatch(r"-?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", literal) and not re.match(
+        r"-?0\d", literal
+    ):
         named.add(level(Decimal(literal)))
     named |= {"true"} if "1" in named else set()
     named |= {"false"} if "0" in named else set()

@@ -1,4 +1,6 @@
-"""Pictures of audits and comparisons: they show the audit's numbers, whatever groups are called."""
+"""Pictures of audits and comparisons: they show the audit's numbers, whatever groups
+are called.
+"""
 
 import re
 import warnings
@@ -60,7 +62,11 @@ def people(group, *, wrong=1.3, seed=0, score=None):
 
 def texts(ax):
     """Everything that can be read in a figure."""
-    return [text.get_text() for text in ax.figure.findobj(Text) if text.get_text() and text.get_visible()]
+    return [
+        text.get_text()
+        for text in ax.figure.findobj(Text)
+        if text.get_text() and text.get_visible()
+    ]
 
 
 def drawn(ax):
@@ -122,9 +128,16 @@ def test_calibration_shows_the_curves_and_the_categories(found):
         assert np.array_equal(line.get_xydata(), curve[["score", "outcome_rate"]])
     points = np.concatenate([line.get_xydata() for line in lines(ax, "_points")])
     rows = found.categories.query("eligible and group in ['race=White', 'gender=F']")
-    assert sorted(map(tuple, points)) == sorted(map(tuple, rows[["mean_score", "outcome_rate"]].to_numpy()))
-    filled = [line for line in lines(ax, "_points") if line.get_markerfacecolor() != "white"]
-    assert sum(len(line.get_xdata()) for line in filled) == rows.finding.isin(["too low", "too high"]).sum()
+    assert sorted(map(tuple, points)) == sorted(
+        map(tuple, rows[["mean_score", "outcome_rate"]].to_numpy())
+    )
+    filled = [
+        line for line in lines(ax, "_points") if line.get_markerfacecolor() != "white"
+    ]
+    assert (
+        sum(len(line.get_xdata()) for line in filled)
+        == rows.finding.isin(["too low", "too high"]).sum()
+    )
     bands = [band.get_paths()[0].vertices[:, 1] for band in ax.collections]
     low = found.curves[found.curves.group == "race=White"].low
     assert min(bands[0]) == pytest.approx(low.min())
@@ -132,7 +145,10 @@ def test_calibration_shows_the_curves_and_the_categories(found):
 
 def test_groups_differ_by_more_than_their_colour(found):
     ax = found.plot("calibration")
-    looks = [(line.get_linestyle(), line.get_marker()) for line in ax.get_legend().get_lines()[1:5]]
+    looks = [
+        (line.get_linestyle(), line.get_marker())
+        for line in ax.get_legend().get_lines()[1:5]
+    ]
     assert len(set(looks)) == 4
 
 
@@ -149,26 +165,42 @@ def test_the_forest_shows_observed_over_expected(found):
     for y, (name, point, interval) in enumerate(zip(shown, points, intervals)):
         row = rows.loc[name]
         assert point.get_xydata().tolist() == [[row.observed_expected, y]]
-        assert interval.get_xdata().tolist() == [row.observed_expected_low, row.observed_expected_high]
+        assert interval.get_xdata().tolist() == [
+            row.observed_expected_low,
+            row.observed_expected_high,
+        ]
         hollow = point.get_markerfacecolor() == "white"
         assert hollow == (row.finding == "could be chance")
-        assert point.get_marker() == {"too high": "^", "too low": "v"}.get(row.finding, "o")
+        assert point.get_marker() == {"too high": "^", "too low": "v"}.get(
+            row.finding, "o"
+        )
     assert any("score too high" in text for text in texts(ax))
 
 
 def test_the_heat_map_colours_what_is_beyond_noise(found):
     ax = found.plot("heatmap", width=7)
     called = {label: name for name, label in found.labels.items()}
-    names = [called[label.get_text().replace("\n", " ")] for label in ax.get_yticklabels()]
+    names = [
+        called[label.get_text().replace("\n", " ")] for label in ax.get_yticklabels()
+    ]
     edges = np.array(found.settings["edges"])
-    cells = {text.get_position(): text.get_text() for text in ax.texts if text.get_text()}
+    cells = {
+        text.get_position(): text.get_text() for text in ax.texts if text.get_text()
+    }
     places = [(bar.get_x() + 0.5, bar.get_y() + 0.5) for bar in ax.patches]
-    fills = dict(zip(places, (to_hex(bar.get_facecolor(), keep_alpha=True) for bar in ax.patches)))
+    fills = dict(
+        zip(
+            places, (to_hex(bar.get_facecolor(), keep_alpha=True) for bar in ax.patches)
+        )
+    )
     white, seen = "#ffffffff", 0
     for row in found.categories.to_dict("records"):
         if row["group"] not in names:
             continue
-        y, j = names.index(row["group"]), int(np.searchsorted(edges, row["mean_score"], side="right")) - 1
+        y, j = (
+            names.index(row["group"]),
+            int(np.searchsorted(edges, row["mean_score"], side="right")) - 1,
+        )
         sure = row["finding"] in ("too high", "too low")
         seen += sure
         if row["eligible"]:
@@ -186,7 +218,9 @@ def test_dc_by_bin_is_the_dc_loss_bin_by_bin(found):
     worst = table.loc[table.dc.idxmax()]
     assert worst.dc == pytest.approx(loss.value, abs=1e-12)
     high, low = found.labels[worst.highest], found.labels[worst.lowest]
-    assert loss["where"] == f"{high} against {low}, predicted risk {risk_range(worst.bin)}"
+    assert (
+        loss["where"] == f"{high} against {low}, predicted risk {risk_range(worst.bin)}"
+    )
     assert table.high.max() == pytest.approx(loss.high, abs=1e-12)
     assert table.low.max() == pytest.approx(loss.low, abs=1e-12)
     ax = found.plot("dc", width=7)
@@ -202,7 +236,13 @@ def test_narrow_bins_have_labels_with_as_many_digits_as_tell_them_apart():
     rng = np.random.default_rng(0)
     score = 0.3 + rng.random(4000) * 1e-6
     y = rng.random(4000) < 0.3
-    a = audit(y, score, sensitive_features=rng.integers(0, 2, 4000), binning="quantile", n_bins=4)
+    a = audit(
+        y,
+        score,
+        sensitive_features=rng.integers(0, 2, 4000),
+        binning="quantile",
+        n_bins=4,
+    )
     assert a.categories.bin.nunique() == 4
     assert (dc_by_bin(a).groups == 2).all()
 
@@ -210,15 +250,21 @@ def test_narrow_bins_have_labels_with_as_many_digits_as_tell_them_apart():
 def test_decision_curves_show_net_benefit(found):
     ax = found.plot("decision", "race=White")
     rows = found.net_benefit[found.net_benefit.group == "race=White"]
-    assert lines(ax, "White")[0].get_ydata() == pytest.approx(100 * rows.net_benefit.to_numpy())
-    assert lines(ax, "_line")[0].get_ydata() == pytest.approx(100 * rows.treat_all.to_numpy())
+    assert lines(ax, "White")[0].get_ydata() == pytest.approx(
+        100 * rows.net_benefit.to_numpy()
+    )
+    assert lines(ax, "_line")[0].get_ydata() == pytest.approx(
+        100 * rows.treat_all.to_numpy()
+    )
 
 
 def test_distributions_add_up_to_a_hundred(found):
     ax = found.plot("distribution", ["race=White", "everybody"])
     for name, steps in zip(["race=White", "everybody"], ax.patches):
         rows = found.distribution[found.distribution.group == name]
-        assert steps.get_data().values == pytest.approx(100 * rows.people / rows.people.sum())
+        assert steps.get_data().values == pytest.approx(
+            100 * rows.people / rows.people.sum()
+        )
 
 
 def test_before_and_after_are_both_in_the_picture(cohort):
@@ -236,7 +282,11 @@ def test_before_and_after_are_both_in_the_picture(cohort):
     assert display.comparison is c
     assert [label.get_text() for label in display.ax_.get_yticklabels()] == ["F"]
     again = displays.BeforeAfterDisplay.from_predictions(
-        cohort.y, scores, sensitive_features=cohort[["gender"]], n_draws=100, show="gender=M"
+        cohort.y,
+        scores,
+        sensitive_features=cohort[["gender"]],
+        n_draws=100,
+        show="gender=M",
     )
     assert again.figure_ is again.ax_.figure
     with pytest.raises(InputError, match="there is no picture 'forest'; there are"):
@@ -268,7 +318,9 @@ def test_letters_that_the_font_lacks_are_marked():
     two = labels(["a=" + "x" * 300, "a=" + "x" * 299 + "y"], 20)
     assert len(set(two)) == 2
     assert len(set(labels(["x" * 300] * 3, 20))) == 3
-    assert labels(["race=a long name & gender=F"], 20, lines=2) == ["race=a long name &\ngender=F"]
+    assert labels(["race=a long name & gender=F"], 20, lines=2) == [
+        "race=a long name &\ngender=F"
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -291,7 +343,10 @@ def odd_audit(case):
     n = {"few": 40, "tiny": 5, "bins": 2000}.get(case, 600)
     score, y = rng.random(n), rng.random(n) < 0.4
     group = rng.choice(["a", "b", "c"], n, p=[0.6, 0.38, 0.02])
-    settings = {"sensitive_features": None if case == "one" else {"g": group}, "n_draws": 100}
+    settings = {
+        "sensitive_features": None if case == "one" else {"g": group},
+        "n_draws": 100,
+    }
     if case == "equal":
         score = np.full(n, 0.3)
     elif case == "never":
@@ -315,7 +370,22 @@ def odd_audit(case):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     "case",
-    first(3, ["one", "never", "bins", "few", "tiny", "equal", "always", "soft", "ends", "clusters", "rare"]),
+    first(
+        3,
+        [
+            "one",
+            "never",
+            "bins",
+            "few",
+            "tiny",
+            "equal",
+            "always",
+            "soft",
+            "ends",
+            "clusters",
+            "rare",
+        ],
+    ),
 )
 def test_odd_audits_are_drawn_or_said_in_a_sentence(kind, case):
     a = odd_audit(case)
@@ -339,9 +409,13 @@ def test_too_few_people_are_hatched_and_explained():
 
 
 def test_wrong_names_are_answered_with_the_right_ones(found):
-    with pytest.raises(InputError, match=r"there is no picture 'forrest'.*Did you mean 'forest'"):
+    with pytest.raises(
+        InputError, match=r"there is no picture 'forrest'.*Did you mean 'forest'"
+    ):
         found.plot("forrest")
-    with pytest.raises(InputError, match=r"there is no group 'race=Whit'.*Did you mean 'race=White'"):
+    with pytest.raises(
+        InputError, match=r"there is no group 'race=Whit'.*Did you mean 'race=White'"
+    ):
         found.plot("forest", ["race=Whit"])
     with pytest.raises(InputError, match="empty"):
         found.plot("dc", [])
@@ -353,11 +427,16 @@ def test_without_matplotlib_the_extra_is_named(found, monkeypatch):
 
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     for kind in KINDS:
-        with pytest.raises(ImportError, match=re.escape(f"plots need matplotlib: {how_to_install('plots')}")):
+        with pytest.raises(
+            ImportError,
+            match=re.escape(f"plots need matplotlib: {how_to_install('plots')}"),
+        ):
             found.plot(kind)
 
 
-@pytest.mark.parametrize("name", [name for name in displays.__all__ if name != "BeforeAfterDisplay"])
+@pytest.mark.parametrize(
+    "name", [name for name in displays.__all__ if name != "BeforeAfterDisplay"]
+)
 def test_displays_work_as_in_scikit_learn(found, cohort, name):
     display_of = getattr(displays, name)
     display = display_of.from_audit(found)

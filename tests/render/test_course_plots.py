@@ -14,12 +14,23 @@ plt = pytest.importorskip("matplotlib.pyplot")
 def course():
     rng = np.random.default_rng(4)
     n = 4000
-    ward, month, risk = rng.choice(["A", "B", "$_x$"], n), rng.integers(0, 6, n), rng.beta(2, 4, n)
+    ward, month, risk = (
+        rng.choice(["A", "B", "$_x$"], n),
+        rng.integers(0, 6, n),
+        rng.beta(2, 4, n),
+    )
     chance = np.where((ward == "B") & (month >= 3), np.minimum(1.5 * risk, 1), risk)
     day = pd.Timestamp("2024-01-15") + pd.to_timedelta(month * 31, unit="D")
     monitor = Monitor(score="risk", outcome="y", time="day", groups=["ward"])
     monitor.add(
-        pd.DataFrame({"day": day, "ward": ward, "risk": risk, "y": (rng.random(n) < chance).astype(int)})
+        pd.DataFrame(
+            {
+                "day": day,
+                "ward": ward,
+                "risk": risk,
+                "y": (rng.random(n) < chance).astype(int),
+            }
+        )
     )
     return monitor.course()
 
@@ -28,8 +39,14 @@ def test_evidence_is_drawn_with_the_alarm_line(course):
     ax = course.plot()
     lines = ax.get_lines()
     assert len(lines) == len(course.groups) + 1
-    best = course.evidence[course.evidence["group"] == "ward=B"].groupby("period")["evidence"].max()
-    assert any(np.allclose(line.get_ydata(), np.clip(best, 1, 1000)) for line in lines[:-1])
+    best = (
+        course.evidence[course.evidence["group"] == "ward=B"]
+        .groupby("period")["evidence"]
+        .max()
+    )
+    assert any(
+        np.allclose(line.get_ydata(), np.clip(best, 1, 1000)) for line in lines[:-1]
+    )
     assert list(lines[-1].get_ydata()) == [20, 20]
     ax.figure.canvas.draw()
     plt.close(ax.figure)

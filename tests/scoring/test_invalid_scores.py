@@ -1,4 +1,6 @@
-"""Scores that are missing or no probabilities, and no rows at all: the same in every engine and file."""
+"""Scores that are missing or no probabilities, and no rows at all: the same in every
+engine and file.
+"""
 
 from pathlib import Path
 
@@ -18,7 +20,9 @@ pl = pytest.importorskip("polars")
 duckdb = pytest.importorskip("duckdb")
 
 # PySpark warns of the pandas that is installed here; this goes through Arrow
-pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:PySpark does not yet fully support pandas:FutureWarning"
+)
 LOCAL = ["pandas", "polars", "lazy", "pyarrow", "batch", "reader", "duckdb"]
 REMOTE = [
     pytest.param("dask", marks=[pytest.mark.xdist_group("dask"), pytest.mark.slow]),
@@ -29,19 +33,28 @@ BAD = [None, np.nan, -0.01, 1.0000001, 98.0, np.inf, -np.inf]
 
 @pytest.fixture(scope="module")
 def correction(cohort):
-    model = PMCBoost.paper().fit(cohort.score, cohort.y, sensitive_features=cohort[["race", "gender"]])
+    model = PMCBoost.paper().fit(
+        cohort.score, cohort.y, sensitive_features=cohort[["race", "gender"]]
+    )
     return model.correction_
 
 
 @pytest.fixture(scope="module")
 def people():
-    """Every kind of bad score, between good ones; some people have a level that fitting never saw."""
+    """Every kind of bad score, between good ones; some people have a level that fitting
+    never saw.
+    """
     good = np.linspace(0, 1, 43)
     risk = [*good, *BAD, *good[::-1], *BAD]
     n = len(risk)
     race = np.resize(["Asian", "White", None, "Martian"], n)
     gender = np.resize(["F", "M", "F"], n)
-    columns = {"id": np.arange(n), "race": race, "gender": gender, "risk": pd.array(risk, "Float64")}
+    columns = {
+        "id": np.arange(n),
+        "race": race,
+        "gender": gender,
+        "risk": pd.array(risk, "Float64"),
+    }
     return pd.DataFrame(columns)
 
 
@@ -68,11 +81,15 @@ def expected(correction, people, mode):
 
 
 def as_numbers(values):
-    return np.array([np.nan if value is None else value for value in values], dtype=float)
+    return np.array(
+        [np.nan if value is None else value for value in values], dtype=float
+    )
 
 
 def empty_batch(schema):
-    return pa.RecordBatch.from_arrays([pa.array([], kind) for kind in schema.types], schema=schema)
+    return pa.RecordBatch.from_arrays(
+        [pa.array([], kind) for kind in schema.types], schema=schema
+    )
 
 
 def scored(correction, kind, table, request, **options):
@@ -82,10 +99,16 @@ def scored(correction, kind, table, request, **options):
         "polars": lambda: pl.from_arrow(table),
         "lazy": lambda: pl.from_arrow(table).lazy(),
         "pyarrow": lambda: table,
-        "batch": lambda: table.combine_chunks().to_batches()[0] if len(table) else empty_batch(table.schema),
+        "batch": lambda: (
+            table.combine_chunks().to_batches()[0]
+            if len(table)
+            else empty_batch(table.schema)
+        ),
         "reader": lambda: table.to_reader(7),
         "duckdb": lambda: duckdb.connect().from_arrow(table),
-        "dask": lambda: __import__("dask.dataframe").dataframe.from_pandas(table.to_pandas(), npartitions=3),
+        "dask": lambda: __import__("dask.dataframe").dataframe.from_pandas(
+            table.to_pandas(), npartitions=3
+        ),
         "spark": lambda: request.getfixturevalue("spark").createDataFrame(table),
     }[kind]()
     if kind == "dask":
@@ -114,16 +137,22 @@ def scored(correction, kind, table, request, **options):
 
 @pytest.mark.parametrize("mode", ["null", "keep"])
 @pytest.mark.parametrize("kind", [*LOCAL, *REMOTE])
-def test_every_engine_does_the_same_with_a_bad_score(correction, people, kind, mode, request):
+def test_every_engine_does_the_same_with_a_bad_score(
+    correction, people, kind, mode, request
+):
     found = scored(correction, kind, arrow(people), request, invalid=mode)
     assert np.array_equal(found, expected(correction, people, mode), equal_nan=True)
 
 
 @pytest.mark.parametrize("kind", ["pandas", "polars", "pyarrow", "batch"])
-def test_bad_scores_are_refused_and_counted_unless_said_otherwise(correction, people, kind, request):
+def test_bad_scores_are_refused_and_counted_unless_said_otherwise(
+    correction, people, kind, request
+):
     with pytest.raises(InputError, match=r"4 of \d+ values are missing"):
         scored(correction, kind, arrow(people), request)
-    with pytest.raises(InputError, match="invalid must be one of 'error', 'null', 'keep'"):
+    with pytest.raises(
+        InputError, match="invalid must be one of 'error', 'null', 'keep'"
+    ):
         scored(correction, kind, arrow(people), request, invalid="ignore")
 
 
@@ -131,12 +160,23 @@ def test_bad_scores_are_refused_and_counted_unless_said_otherwise(correction, pe
 def test_arrays_and_estimators(correction, people, cohort, mode):
     raw = people.risk.to_numpy(float, na_value=np.nan)
     want = expected(correction, people, mode)
-    assert np.array_equal(correction.apply(raw, people, invalid=mode), want, equal_nan=True)
-    model = PMCBoost.paper().fit(cohort.score, cohort.y, sensitive_features=cohort[["race", "gender"]])
-    assert np.array_equal(model.predict(raw, sensitive_features=people, invalid=mode), want, equal_nan=True)
+    assert np.array_equal(
+        correction.apply(raw, people, invalid=mode), want, equal_nan=True
+    )
+    model = PMCBoost.paper().fit(
+        cohort.score, cohort.y, sensitive_features=cohort[["race", "gender"]]
+    )
+    assert np.array_equal(
+        model.predict(raw, sensitive_features=people, invalid=mode),
+        want,
+        equal_nan=True,
+    )
     with pytest.raises(InputError, match="values are missing"):
         model.predict(raw, sensitive_features=people)
-    alone = [correction.apply(raw[[i]], people.iloc[[i]], invalid=mode)[0] for i in range(40, 60)]
+    alone = [
+        correction.apply(raw[[i]], people.iloc[[i]], invalid=mode)[0]
+        for i in range(40, 60)
+    ]
     assert np.array_equal(alone, want[40:60], equal_nan=True)
 
 
@@ -174,7 +214,9 @@ def test_sql_does_the_same(correction, people, db, form, mode, unseen):
     want[valid] = correction.apply(raw[valid], people[valid], unseen=policy)
     if unseen == "error":
         want[valid & (people.race == "Martian").to_numpy()] = np.nan
-    export = correction.to_sql(db.name, score="risk", form=form, invalid=mode, unseen=unseen)
+    export = correction.to_sql(
+        db.name, score="risk", form=form, invalid=mode, unseen=unseen
+    )
     db.load("people", table)
     db.drop("propcal_lookup")
     for statement in export.setup:
@@ -186,7 +228,9 @@ def test_sql_does_the_same(correction, people, db, form, mode, unseen):
 def test_sql_cannot_refuse(correction):
     with pytest.raises(InputError, match="a query cannot refuse a row"):
         correction.to_sql(score="risk", invalid="error")
-    assert "are returned unchanged" in str(correction.to_sql(score="risk", invalid="keep"))
+    assert "are returned unchanged" in str(
+        correction.to_sql(score="risk", invalid="keep")
+    )
 
 
 @pytest.fixture
@@ -208,7 +252,7 @@ def run(capfd, tmp_path, monkeypatch, correction):
 @pytest.mark.parametrize("source", ["new.csv", "new.parquet"])
 @pytest.mark.parametrize("target", ["out.csv", "out.parquet"])
 def test_files(correction, people, run, mode, source, target, monkeypatch):
-    monkeypatch.setattr("propcal.data.people_files.BATCH_ROWS", 30)
+    monkeypatch.setattr("propcal.reading.people_files.BATCH_ROWS", 30)
     people.to_csv("new.csv", index=False)
     pq.write_table(arrow(people), "new.parquet")
     _, err = run(source, "-o", target, code=2)
@@ -216,13 +260,22 @@ def test_files(correction, people, run, mode, source, target, monkeypatch):
     assert not Path(target).exists()
     out, err = run(source, "-o", target, "--invalid", mode)
     assert "100 rows" in out
-    said = "they are returned unchanged" if mode == "keep" else "their corrected score is missing"
-    assert f"propcal: note: column 'risk': 14 of 100 values are missing or outside [0, 1]; {said}\n" in err
+    said = (
+        "they are returned unchanged"
+        if mode == "keep"
+        else "their corrected score is missing"
+    )
+    assert (
+        f"propcal: note: column 'risk': 14 of 100 values are missing or outside [0, 1]; {said}\n"
+        in err
+    )
     assert "'race': 25 of 100 values did not occur in the fitting data" in err
     if target == "out.parquet":
         found = as_numbers(pq.read_table(target)["corrected"].to_pylist())
     else:
-        cells = [line.rsplit(",", 1)[1] for line in Path(target).read_text().splitlines()[1:]]
+        cells = [
+            line.rsplit(",", 1)[1] for line in Path(target).read_text().splitlines()[1:]
+        ]
         assert "nan" not in cells
         found = as_numbers([float(cell) if cell else None for cell in cells])
     assert np.array_equal(found, expected(correction, people, mode), equal_nan=True)
@@ -230,14 +283,29 @@ def test_files(correction, people, run, mode, source, target, monkeypatch):
 
 def test_the_export_command_keeps_too(run, capfd):
     with pytest.raises(SystemExit):
-        main(["export", "model.json", "--score", "risk", "--invalid", "keep", "--form", "case"])
+        main(
+            [
+                "export",
+                "model.json",
+                "--score",
+                "risk",
+                "--invalid",
+                "keep",
+                "--form",
+                "case",
+            ]
+        )
     assert "ELSE CAST(" in capfd.readouterr().out
 
 
 @pytest.mark.parametrize("kind", [*LOCAL, *REMOTE])
 def test_no_rows_give_no_rows_with_the_right_columns(correction, people, kind, request):
     if kind == "spark":
-        table = request.getfixturevalue("spark").createDataFrame(arrow(people)).where("id < 0")
+        table = (
+            request.getfixturevalue("spark")
+            .createDataFrame(arrow(people))
+            .where("id < 0")
+        )
         found = correction.apply("risk", table)
         assert found.columns == [*people, "corrected"]
         assert found.count() == 0
@@ -246,7 +314,8 @@ def test_no_rows_give_no_rows_with_the_right_columns(correction, people, kind, r
 
 
 @pytest.mark.parametrize(
-    "score", [[], np.array([]), pd.Series([], dtype=object), pd.Series([], dtype="Float64")]
+    "score",
+    [[], np.array([]), pd.Series([], dtype=object), pd.Series([], dtype="Float64")],
 )
 def test_no_rows_in_arrays(correction, score, cohort):
     frame = pd.DataFrame({"race": [], "gender": []})
@@ -261,17 +330,37 @@ def test_no_rows_in_arrays(correction, score, cohort):
 
 @pytest.mark.parametrize("target", ["out.csv", "out.csv.gz", "out.parquet"])
 @pytest.mark.parametrize("source", ["new.csv", "new.parquet"])
-def test_a_file_with_a_header_and_no_rows_gives_another(correction, people, run, source, target, tmp_path):
+def test_a_file_with_a_header_and_no_rows_gives_another(
+    correction, people, run, source, target, tmp_path
+):
     people[:0].to_csv("new.csv", index=False)
     pq.write_table(arrow(people).slice(0, 0), "new.parquet")
     out, err = run(source, "-o", target)
-    assert (out, err) == (f"0 rows with their corrected score in column 'corrected': {target}\n", "")
-    found = pd.read_parquet(target) if target.endswith("parquet") else pd.read_csv(target)
+    assert (out, err) == (
+        f"0 rows with their corrected score in column 'corrected': {target}\n",
+        "",
+    )
+    found = (
+        pd.read_parquet(target) if target.endswith("parquet") else pd.read_csv(target)
+    )
     assert [*found] == [*people, "corrected"]
     assert len(found) == 0
     for command in ("fit", "audit"):
         with pytest.raises(SystemExit) as end:
-            main([command, source, "--score", "risk", "--outcome", "id", "--groups", "race", "-o", "x.json"])
+            main(
+                [
+                    command,
+                    source,
+                    "--score",
+                    "risk",
+                    "--outcome",
+                    "id",
+                    "--groups",
+                    "race",
+                    "-o",
+                    "x.json",
+                ]
+            )
         assert end.value.code == 2
     assert not Path("x.json").exists()
 

@@ -1,4 +1,6 @@
-"""Loading and scoring a correction needs numpy alone, little time and little memory; as in a service."""
+"""Loading and scoring a correction needs numpy alone, little time and little memory; as
+in a service.
+"""
 
 import json
 import os
@@ -13,7 +15,7 @@ import pytest
 from propcal import Correction, Groups, PMCBoost
 from propcal.core.correction.maps import STEPS_IN_PYTHON, Replay, compose, in_order
 from propcal.core.groups import membership
-from propcal.data.frames import plain_column
+from propcal.reading.frames import plain_column
 
 HEAVY = "scipy pandas pyarrow numba llvmlite narwhals duckdb sklearn polars typer rich jinja2"
 SERVICE = """
@@ -42,10 +44,15 @@ def corrections(cohort):
     groups = Groups(columns=["race", "gender"], cuts={"age": [40, 65]})
     columns = people[["race", "gender", "age"]]
     both = (PMCBoost(groups=groups), PMCBoost.paper(groups=groups, monotone=True))
-    return [model.fit(people.score**2, people.y, sensitive_features=columns).correction_ for model in both]
+    return [
+        model.fit(people.score**2, people.y, sensitive_features=columns).correction_
+        for model in both
+    ]
 
 
-@pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="memory is read from /proc")
+@pytest.mark.skipif(
+    not os.path.exists("/proc/self/status"), reason="memory is read from /proc"
+)
 @pytest.mark.parametrize("which", [0, 1])
 def test_a_service_imports_numpy_alone_and_stays_small(corrections, which, tmp_path):
     correction = corrections[which]
@@ -53,11 +60,15 @@ def test_a_service_imports_numpy_alone_and_stays_small(corrections, which, tmp_p
     correction.save(tmp_path / "model.json")
     program = SERVICE.replace("HEAVY", repr(HEAVY))
     environment = os.environ | {"PYTHONPYCACHEPREFIX": str(tmp_path / "bytecode")}
-    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package has bytecode
+    environment.pop(
+        "PYTHONDONTWRITEBYTECODE", None
+    )  # an installed package has bytecode
     seconds, sizes = [], []
     for _ in range(4):
         words = [sys.executable, "-c", program, str(tmp_path / "model.json")]
-        done = subprocess.run(words, capture_output=True, text=True, check=True, env=environment)
+        done = subprocess.run(
+            words, capture_output=True, text=True, check=True, env=environment
+        )
         spent, size, *heavy = done.stdout.split()
         assert heavy == []
         seconds.append(float(spent))
@@ -98,18 +109,38 @@ def test_plain_columns_are_scored_as_arrow_scores_them(name):
     by_numpy = correction.apply(score, {"g": values})
     by_arrow = correction.apply(score, {"g": pd.Series(list(values), dtype=object)})
     assert by_numpy.tolist() == by_arrow.tolist()
-    assert by_numpy.tolist() == [correction.score_one(0.25, g=value) for value in values]
+    assert by_numpy.tolist() == [
+        correction.score_one(0.25, g=value) for value in values
+    ]
     if name in ("whole", "small", "floats", "single", "truths", "numbers"):
-        content |= {"derived": {"g": {"column": "x", "cuts": [0.3, 40.0]}}, "updates": []}
-        content |= {"patterns": [["under 0.3"], ["40 or over"]], "groups": [[["g", "under 0.3"]]]}
+        content |= {
+            "derived": {"g": {"column": "x", "cuts": [0.3, 40.0]}},
+            "updates": [],
+        }
+        content |= {
+            "patterns": [["under 0.3"], ["40 or over"]],
+            "groups": [[["g", "under 0.3"]]],
+        }
         content["updates"] = [[0, 0, 1 << 26]]
         cut = Correction.from_json(json.dumps(content))
-        series = pd.Series(values, dtype=None if isinstance(values, np.ndarray) else float)
-        assert cut.apply(score, {"x": values}).tolist() == cut.apply(score, {"x": series}).tolist()
+        series = pd.Series(
+            values, dtype=None if isinstance(values, np.ndarray) else float
+        )
+        assert (
+            cut.apply(score, {"x": values}).tolist()
+            == cut.apply(score, {"x": series}).tolist()
+        )
 
 
 @pytest.mark.parametrize(
-    "values", [[Decimal(1)], np.array(["2020-01-01"], "M8[D]"), [b"a"], np.array([b"a"]), pd.Series(["a"])]
+    "values",
+    [
+        [Decimal(1)],
+        np.array(["2020-01-01"], "M8[D]"),
+        [b"a"],
+        np.array([b"a"]),
+        pd.Series(["a"]),
+    ],
 )
 def test_other_values_go_through_arrow(values):
     assert plain_column(values) is None
@@ -117,19 +148,31 @@ def test_other_values_go_through_arrow(values):
 
 def test_python_and_numba_compose_the_same_maps(corrections):
     correction = corrections[1]
-    inside, edges = membership(correction.groups, correction.patterns), correction.bins.edges
+    inside, edges = (
+        membership(correction.groups, correction.patterns),
+        correction.bins.edges,
+    )
     for members in inside.T:
-        own = np.ascontiguousarray(correction.updates[members[correction.updates[:, 0]]][:, 1:])
-        plain, fast = compose.in_python(own, edges, 1 << 22), compose(own, edges, 1 << 22)
+        own = np.ascontiguousarray(
+            correction.updates[members[correction.updates[:, 0]]][:, 1:]
+        )
+        plain, fast = (
+            compose.in_python(own, edges, 1 << 22),
+            compose(own, edges, 1 << 22),
+        )
         assert np.array_equal(plain, fast)
         assert np.array_equal(in_order(plain), in_order(fast))
-    assert len(Replay(inside, correction.updates, edges).maps().begin) > len(correction.patterns)
+    assert len(Replay(inside, correction.updates, edges).maps().begin) > len(
+        correction.patterns
+    )
 
 
 def test_a_large_correction_is_left_to_numba(monkeypatch):
     called = []
     answer = np.array([[0, 1, 0]])
-    monkeypatch.setattr(type(compose), "__call__", lambda *_: called.append(1) or answer)
+    monkeypatch.setattr(
+        type(compose), "__call__", lambda *_: called.append(1) or answer
+    )
     updates = np.tile([[0, 0, 1]], (STEPS_IN_PYTHON, 1))
     Replay(np.ones((1, 1), dtype=bool), updates, np.array([0, 1 << 32])).maps()
     assert called

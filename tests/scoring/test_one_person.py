@@ -1,4 +1,6 @@
-"""score_one gives what apply gives, bit for bit and error for error, for one person and in microseconds."""
+"""score_one gives what apply gives, bit for bit and error for error, for one person and
+in microseconds.
+"""
 
 import copy
 import enum
@@ -21,7 +23,9 @@ from propcal.core.grid import UNIT
 from propcal.errors import InputError, UnknownLevelWarning, UnseenError
 from propcal.scoring import one_person
 
-pytestmark = pytest.mark.filterwarnings("ignore:.* have a space at the beginning or end")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:.* have a space at the beginning or end"
+)
 N = 10_000
 GROUPS = Groups(
     columns=["race", "ward", "flag"],
@@ -38,7 +42,9 @@ GROUPS = Groups(
 
 
 def people(n, seed, *, strange=False):
-    """Rows with every kind of level; with `strange`, also levels that fitting does not see."""
+    """Rows with every kind of level; with `strange`, also levels that fitting does not
+    see.
+    """
     rng = np.random.default_rng(seed)
 
     def some(values):
@@ -50,8 +56,14 @@ def people(n, seed, *, strange=False):
     wards = [1, 1.0, "1", " 1 ", "1.00", 2, "2.0", None]
     flags = [True, False, "TRUE", "false", None, np.bool_(True)]
     if strange:
-        races, wards, flags = [*races, "Martian", "x" * 300], [*wards, 3, "icu", 1e300], [*flags, "maybe"]
-    ages = rng.choice([3.0, 17.999999999999996, 18.0, 40.0, 64.5, 75.0, 90.0, np.nan, np.inf, -1.0], n)
+        races, wards, flags = (
+            [*races, "Martian", "x" * 300],
+            [*wards, 3, "icu", 1e300],
+            [*flags, "maybe"],
+        )
+    ages = rng.choice(
+        [3.0, 17.999999999999996, 18.0, 40.0, 64.5, 75.0, 90.0, np.nan, np.inf, -1.0], n
+    )
     return {
         "race": some(races),
         "ward": some(wards),
@@ -72,18 +84,25 @@ def corrections():
         "default": PMCBoost(groups=GROUPS, guard=None, alpha=0.1),
         "paper": PMCBoost.paper(groups=GROUPS, alpha=0.2),
     }
-    return {name: model.fit(score, y, sensitive_features=frame).correction_ for name, model in models.items()}
+    return {
+        name: model.fit(score, y, sensitive_features=frame).correction_
+        for name, model in models.items()
+    }
 
 
 def scores_near_the_breakpoints(correction, n, rng):
-    """Where the maps bend or jump, one unit and half a unit to either side, and anywhere."""
+    """Where the maps bend or jump, one unit and half a unit to either side, and
+    anywhere.
+    """
     _, begin, *_ = correction.maps.pieces()
     units = rng.choice(np.concatenate([begin, correction.bins.edges]), n) + rng.choice(
         [-1.0, -0.5, 0, 0.5, 1.0], n
     )
     near = np.clip(units / UNIT, 0, 1)
     return np.where(
-        rng.random(n) < 0.7, near, np.where(rng.random(n) < 0.3, rng.choice(hard_scores(), n), 0.3)
+        rng.random(n) < 0.7,
+        near,
+        np.where(rng.random(n) < 0.3, rng.choice(hard_scores(), n), 0.3),
     )
 
 
@@ -97,8 +116,13 @@ def test_ten_thousand_people_have_the_bits_of_apply(corrections, name, unseen):
     frame = people(N, 6, strange=True)
     score = scores_near_the_breakpoints(correction, N, rng)
     expected = correction.apply(score, frame)
-    rows = [dict(zip(frame, row)) for row in zip(*[column.tolist() for column in frame.values()])]
-    found = np.array([correction.score_one(s, **row) for s, row in zip(score.tolist(), rows)])
+    rows = [
+        dict(zip(frame, row))
+        for row in zip(*[column.tolist() for column in frame.values()])
+    ]
+    found = np.array(
+        [correction.score_one(s, **row) for s, row in zip(score.tolist(), rows)]
+    )
     assert np.array_equal(found.view(np.int64), expected.view(np.int64))
     assert np.mean(found != score) > 0.3  # something happened
 
@@ -129,8 +153,14 @@ def outcome(call):
 @pytest.mark.parametrize("value", VALUES, ids=repr)
 def test_every_kind_of_value_in_every_column(corrections, column, value):
     correction = corrections["default"]
-    row = {"race": "a", "ward": 1, "flag": True, "age": 70.0, "fee": 3.0} | {column: value}
-    expected = outcome(lambda: correction.apply([0.31], {name: [cell] for name, cell in row.items()})[0])
+    row = {"race": "a", "ward": 1, "flag": True, "age": 70.0, "fee": 3.0} | {
+        column: value
+    }
+    expected = outcome(
+        lambda: correction.apply([0.31], {name: [cell] for name, cell in row.items()})[
+            0
+        ]
+    )
     assert outcome(lambda: correction.score_one(0.31, **row)) == expected
 
 
@@ -143,27 +173,42 @@ def test_every_kind_of_value_in_every_column(corrections, column, value):
 def test_every_kind_of_score(corrections, score, invalid):
     row = {"race": "a", "ward": 1, "flag": True, "age": 70.0, "fee": 3.0}
     columns = {name: [cell] for name, cell in row.items()}
-    expected = outcome(lambda: corrections["paper"].apply([score], columns, invalid=invalid)[0])
-    assert outcome(lambda: corrections["paper"].score_one(score, invalid=invalid, **row)) == expected
+    expected = outcome(
+        lambda: corrections["paper"].apply([score], columns, invalid=invalid)[0]
+    )
+    assert (
+        outcome(lambda: corrections["paper"].score_one(score, invalid=invalid, **row))
+        == expected
+    )
 
 
 def test_the_result_is_a_python_number(corrections):
     row = {"race": "a", "ward": 1, "flag": True, "age": 70.0, "fee": 3.0}
     for score in (0, 0.31, np.float64(0.31), None):
-        assert type(corrections["default"].score_one(score, invalid="null", **row)) is float
+        assert (
+            type(corrections["default"].score_one(score, invalid="null", **row))
+            is float
+        )
 
 
 def test_names_must_be_those_of_the_columns(cohort):
     correction = (
-        PMCBoost().fit(cohort.score, cohort.y, sensitive_features=cohort[["race", "gender"]]).correction_
+        PMCBoost()
+        .fit(cohort.score, cohort.y, sensitive_features=cohort[["race", "gender"]])
+        .correction_
     )
     with pytest.raises(
-        InputError, match=r"^'gender' is missing; this correction reads 'race', 'gender'; pass None"
+        InputError,
+        match=r"^'gender' is missing; this correction reads 'race', 'gender'; pass None",
     ):
         correction.score_one(0.3, race="White")
-    with pytest.raises(InputError, match=r"'sex' is unknown; this correction reads 'race', 'gender'$"):
+    with pytest.raises(
+        InputError, match=r"'sex' is unknown; this correction reads 'race', 'gender'$"
+    ):
         correction.score_one(0.3, race="White", gender="F", sex="F")
-    with pytest.raises(InputError, match="'race' is missing and 'Race', 'x' are unknown"):
+    with pytest.raises(
+        InputError, match="'race' is missing and 'Race', 'x' are unknown"
+    ):
         correction.score_one(0.3, Race="White", gender="F", x=1)
     with pytest.raises(TypeError):
         correction.score_one(0.3, "White", "F")
@@ -171,13 +216,24 @@ def test_names_must_be_those_of_the_columns(cohort):
 
 def test_columns_may_have_any_name_but_that_of_an_argument():
     score, y = np.linspace(0.01, 0.99, 200), np.arange(200) % 3 == 0
-    odd = {"score": ["a", "b"] * 100, "self": ["c"] * 200, "marital status": ["d", "d", "e", "e"] * 50}
+    odd = {
+        "score": ["a", "b"] * 100,
+        "self": ["c"] * 200,
+        "marital status": ["d", "d", "e", "e"] * 50,
+    }
     correction = PMCBoost.paper().fit(score, y, sensitive_features=odd).correction_
     row = {"score": "a", "self": "c", "marital status": "d"}
     row = {name: row[name] for name in correction.reads}
     assert "marital status" in row
-    assert correction.score_one(0.3, **row) == correction.apply([0.3], {k: [v] for k, v in row.items()})[0]
-    correction = PMCBoost.paper().fit(score, y, sensitive_features={"invalid": ["a", "b"] * 100}).correction_
+    assert (
+        correction.score_one(0.3, **row)
+        == correction.apply([0.3], {k: [v] for k, v in row.items()})[0]
+    )
+    correction = (
+        PMCBoost.paper()
+        .fit(score, y, sensitive_features={"invalid": ["a", "b"] * 100})
+        .correction_
+    )
     with pytest.raises(InputError, match=r"'invalid'.*use apply"):
         correction.score_one(0.3, invalid="a")
 
@@ -190,7 +246,11 @@ def test_a_correction_without_columns(cohort):
 
 def test_unseen_people_are_refused_where_that_is_the_policy(cohort):
     frame = cohort[["race", "gender"]]
-    correction = PMCBoost(unseen="error").fit(cohort.score, cohort.y, sensitive_features=frame).correction_
+    correction = (
+        PMCBoost(unseen="error")
+        .fit(cohort.score, cohort.y, sensitive_features=frame)
+        .correction_
+    )
     for _ in range(2):
         with pytest.raises(UnseenError, match="1 row has"):
             correction.score_one(0.3, race="Martian", gender="F")
@@ -199,19 +259,26 @@ def test_unseen_people_are_refused_where_that_is_the_policy(cohort):
 def test_unknown_levels_are_warned_of_every_time_and_where_the_call_is(corrections):
     row = {"race": "Martian", "ward": 1, "flag": True, "age": 70.0, "fee": 3.0}
     for _ in range(2):
-        with pytest.warns(UnknownLevelWarning, match="'race': the value did not occur") as told:
+        with pytest.warns(
+            UnknownLevelWarning, match="'race': the value did not occur"
+        ) as told:
             corrections["default"].score_one(0.3, **row)
         assert [w.filename for w in told] == [__file__]
 
 
-def test_what_is_kept_is_bounded_and_no_part_of_the_correction(corrections, monkeypatch):
+def test_what_is_kept_is_bounded_and_no_part_of_the_correction(
+    corrections, monkeypatch
+):
     correction = copy.copy(corrections["default"])
     monkeypatch.setattr(one_person, "MOST_MAPS", 3)
     state = pickle.dumps(correction)
     frame = people(60, 9)
     expected = correction.apply(np.full(60, 0.3), frame)
     for i in range(60):
-        assert correction.score_one(0.3, **{name: frame[name][i] for name in frame}) == expected[i]
+        assert (
+            correction.score_one(0.3, **{name: frame[name][i] for name in frame})
+            == expected[i]
+        )
         assert len(correction._one_person._kept) <= 3
     assert pickle.dumps(correction) == state
     assert "_one_person" not in vars(copy.copy(correction))
@@ -225,20 +292,35 @@ def test_what_a_service_should_log(corrections):
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # it is in the result instead
         told = correction.score_one(0.3, **MARTIAN, detail=True)
-        strange = correction.score_one(np.float16(0.3), **(MARTIAN | {"ward": Decimal(99)}), detail=True)
+        strange = correction.score_one(
+            np.float16(0.3), **(MARTIAN | {"ward": Decimal(99)}), detail=True
+        )
         known = correction.score_one(0.3, **(MARTIAN | {"race": "a"}), detail=True)
     with pytest.warns(UnknownLevelWarning):
         assert told.score == correction.score_one(0.3, **MARTIAN)
-    assert (told.unseen, strange.unseen, known.unseen) == (("race",), ("race", "ward"), ())
+    assert (told.unseen, strange.unseen, known.unseen) == (
+        ("race",),
+        ("race", "ward"),
+        (),
+    )
     assert told.model_id == correction.model_id
 
 
-def test_the_policy_can_be_another_for_one_person_and_for_a_prediction(corrections, cohort):
+def test_the_policy_can_be_another_for_one_person_and_for_a_prediction(
+    corrections, cohort
+):
     correction = corrections["default"]
     for _ in range(2):  # also once its map is kept
         replayed = correction.score_one(0.3, **MARTIAN, detail=True).score
-        assert correction.score_one(0.3, **MARTIAN, unseen="replay", detail=True).score == replayed
-        assert correction.score_one(0.3, **MARTIAN, unseen="keep", detail=True).score == 0.3 != replayed
+        assert (
+            correction.score_one(0.3, **MARTIAN, unseen="replay", detail=True).score
+            == replayed
+        )
+        assert (
+            correction.score_one(0.3, **MARTIAN, unseen="keep", detail=True).score
+            == 0.3
+            != replayed
+        )
         with pytest.raises(UnseenError, match="1 row has"):
             correction.score_one(0.3, **MARTIAN, unseen="error")
     with pytest.raises(InputError, match="unseen"):
@@ -246,7 +328,9 @@ def test_the_policy_can_be_another_for_one_person_and_for_a_prediction(correctio
     columns = ["race", "gender"]
     model = PMCBoost().fit(cohort, score="score", outcome="y", groups=columns)
     new = cohort.head(5).assign(race="Martian")
-    assert model.predict(new, score="score", unseen="keep").tolist() == new.score.tolist()
+    assert (
+        model.predict(new, score="score", unseen="keep").tolist() == new.score.tolist()
+    )
     assert model.predict(new, score="score").tolist() != new.score.tolist()
     with pytest.raises(UnseenError):
         model.predict(new.score, sensitive_features=new[columns], unseen="error")
@@ -255,7 +339,9 @@ def test_the_policy_can_be_another_for_one_person_and_for_a_prediction(correctio
 @pytest.mark.parametrize("score", [True, False, np.True_])
 def test_a_truth_value_is_not_a_score(corrections, score):
     correction, row = corrections["default"], MARTIAN | {"race": "a"}
-    with pytest.raises(InputError, match=r"score must be a number from 0 to 1; it holds true or false"):
+    with pytest.raises(
+        InputError, match=r"score must be a number from 0 to 1; it holds true or false"
+    ):
         correction.score_one(score, **row)
     columns = {name: [value, value] for name, value in row.items()}
     for scores in ([0.5, score], np.array([True, score]), pd.Series([True, score])):
@@ -267,11 +353,24 @@ def test_a_truth_value_is_not_a_score(corrections, score):
             correction.apply("risk", kind)
 
 
-MIXED = [1, 0, 1, 0, 0, 1, 1, 0] * 125  # more often where a column alternates between its first and second
+MIXED = [
+    1,
+    0,
+    1,
+    0,
+    0,
+    1,
+    1,
+    0,
+] * 125  # more often where a column alternates between its first and second
 
 
 def fitted_to(name, levels):
-    return PMCBoost.paper().fit([0.3] * 1000, MIXED, sensitive_features={name: levels * 500}).correction_
+    return (
+        PMCBoost.paper()
+        .fit([0.3] * 1000, MIXED, sensitive_features={name: levels * 500})
+        .correction_
+    )
 
 
 def test_1_and_0_match_truth_values_wherever_a_score_is_used():
@@ -280,10 +379,26 @@ def test_1_and_0_match_truth_values_wherever_a_score_is_used():
     assert yes > no
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for true, false in ((1, 0), (1.0, 0.0), ("1", "0"), (np.int32(1), np.uint8(0)), ("1.0", "-0")):
-            assert [correction.score_one(0.3, icu=true), correction.score_one(0.3, icu=false)] == [yes, no]
-            for column in ([true, false], pd.Series([true, false], dtype=object), np.array([true, false])):
-                assert correction.apply([0.3, 0.3], {"icu": column}).tolist() == [yes, no]
+        for true, false in (
+            (1, 0),
+            (1.0, 0.0),
+            ("1", "0"),
+            (np.int32(1), np.uint8(0)),
+            ("1.0", "-0"),
+        ):
+            assert [
+                correction.score_one(0.3, icu=true),
+                correction.score_one(0.3, icu=false),
+            ] == [yes, no]
+            for column in (
+                [true, false],
+                pd.Series([true, false], dtype=object),
+                np.array([true, false]),
+            ):
+                assert correction.apply([0.3, 0.3], {"icu": column}).tolist() == [
+                    yes,
+                    no,
+                ]
         people = pd.DataFrame({"risk": [0.3, 0.3], "y": [1, 0], "icu": [1, 0]})
         atoms = Atoms.from_frame(people, score="risk", outcome="y", groups=["icu"])
         assert sorted(correction.apply_to_atoms(atoms)) == sorted([yes, no])
@@ -292,13 +407,20 @@ def test_1_and_0_match_truth_values_wherever_a_score_is_used():
         script = correction.to_sql("duckdb", score="risk")
         for statement in script.setup:
             con.execute(statement)
-        assert con.sql(script.query).order("icu DESC").df()["corrected"].tolist() == [yes, no]
+        assert con.sql(script.query).order("icu DESC").df()["corrected"].tolist() == [
+            yes,
+            no,
+        ]
     assert correction.score_one(0.3, icu=2, detail=True).unseen == ("icu",)
-    assert fitted_to("icu", [1, 0]).score_one(0.3, icu=True, detail=True).unseen == ("icu",)  # of a code
+    assert fitted_to("icu", [1, 0]).score_one(0.3, icu=True, detail=True).unseen == (
+        "icu",
+    )  # of a code
 
 
 def test_a_dictionary_that_another_thread_clears_is_looked_at_once(corrections):
-    """As without a global lock: between two looks at what is kept, somebody else clears it."""
+    """As without a global lock: between two looks at what is kept, somebody else clears
+    it.
+    """
 
     class Cleared(dict):
         def __contains__(self, key):

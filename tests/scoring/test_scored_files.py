@@ -1,4 +1,6 @@
-"""`propcal apply` on several files, and files scored while they are read and written."""
+"""`propcal apply` on several files, and files scored while they are read and
+written.
+"""
 
 import os
 import resource
@@ -21,14 +23,22 @@ from propcal.scoring.files import ahead, behind
 
 @pytest.fixture(scope="module")
 def fitted(cohort):
-    return PMCBoost().fit(cohort.score, cohort.y, sensitive_features=cohort[["race", "gender"]]).correction_
+    return (
+        PMCBoost()
+        .fit(cohort.score, cohort.y, sensitive_features=cohort[["race", "gender"]])
+        .correction_
+    )
 
 
 @pytest.fixture
 def months(cohort, fitted):
-    """A model, and three months of visits; in the second every identifier is the same."""
+    """A model, and three months of visits; in the second every identifier is the
+    same.
+    """
     fitted.save("model.json")
-    people = cohort.rename(columns={"score": "risk"}).assign(id=[f"id{i}" for i in range(len(cohort))])
+    people = cohort.rename(columns={"score": "risk"}).assign(
+        id=[f"id{i}" for i in range(len(cohort))]
+    )
     people.loc[1000:1999, "id"] = "nobody"
     parts = [people[:1000], people[1000:2000], people[2000:]]
     for number, part in enumerate(parts):
@@ -43,7 +53,18 @@ def months(cohort, fitted):
 def run(capfd):
     def call(*files, output, code=0, options=()):
         with pytest.raises(SystemExit) as end:
-            main(["apply", "model.json", *files, "--score", "risk", "-o", output, *options])
+            main(
+                [
+                    "apply",
+                    "model.json",
+                    *files,
+                    "--score",
+                    "risk",
+                    "-o",
+                    output,
+                    *options,
+                ]
+            )
         out, err = capfd.readouterr()
         assert end.value.code == code, err
         assert not list(Path().rglob(".propcal*"))
@@ -56,11 +77,17 @@ def run(capfd):
 
 
 def read_csv(path):
-    return pd.read_csv(path, converters={"risk": float})  # pandas before 3 may miss the last digit
+    return pd.read_csv(
+        path, converters={"risk": float}
+    )  # pandas before 3 may miss the last digit
 
 
 def no_repeats(frame):
-    return frame.drop(columns="corrected").astype(object).where(frame.drop(columns="corrected").notna(), None)
+    return (
+        frame.drop(columns="corrected")
+        .astype(object)
+        .where(frame.drop(columns="corrected").notna(), None)
+    )
 
 
 @pytest.mark.parametrize("ending", ["parquet", "csv"])
@@ -71,7 +98,9 @@ def test_files_are_written_to_a_folder_under_their_names(months, fitted, run, en
     assert sorted(path.name for path in Path("out").iterdir()) == names
     read = pd.read_parquet if ending == "parquet" else read_csv
     written = pd.concat([read(f"out/{name}") for name in names], ignore_index=True)
-    assert written.corrected.to_numpy() == pytest.approx(fitted.apply(months.risk, months), abs=1e-15)
+    assert written.corrected.to_numpy() == pytest.approx(
+        fitted.apply(months.risk, months), abs=1e-15
+    )
     if ending == "parquet":
         assert np.array_equal(written.corrected, fitted.apply(months.risk, months))
         for name in names:
@@ -82,11 +111,17 @@ def test_files_are_written_to_a_folder_under_their_names(months, fitted, run, en
 
 @pytest.mark.parametrize("source", ["parquet", "csv"])
 @pytest.mark.parametrize("target", ["all.parquet", "all.csv"])
-def test_files_are_joined_to_one_in_the_order_given(months, fitted, run, source, target):
+def test_files_are_joined_to_one_in_the_order_given(
+    months, fitted, run, source, target
+):
     run(*[f"lake/m{number}.{source}" for number in (2, 0, 1)], output=target)
     written = pd.read_parquet(target) if target == "all.parquet" else read_csv(target)
-    people = pd.concat([months[2000:], months[:1000], months[1000:2000]], ignore_index=True)
-    assert written.corrected.to_numpy() == pytest.approx(fitted.apply(people.risk, people), abs=1e-15)
+    people = pd.concat(
+        [months[2000:], months[:1000], months[1000:2000]], ignore_index=True
+    )
+    assert written.corrected.to_numpy() == pytest.approx(
+        fitted.apply(people.risk, people), abs=1e-15
+    )
     assert no_repeats(written).equals(no_repeats(people.assign(corrected=0)))
 
 
@@ -126,8 +161,13 @@ def test_files_that_do_not_fit_together_are_refused_and_nothing_is_written(
 def test_other_columns_may_differ_unless_files_are_joined(months, run):
     other(1, lambda f: f.assign(more=1))
     run("lake/*.parquet", output="out/")
-    assert "m1.parquet has a column 'more', but" in run("lake/*.parquet", output="all.parquet", code=2)
-    other(1, lambda f: f[["risk", "more", "race", "y", "gender", "id"]].drop(columns="more"))
+    assert "m1.parquet has a column 'more', but" in run(
+        "lake/*.parquet", output="all.parquet", code=2
+    )
+    other(
+        1,
+        lambda f: f[["risk", "more", "race", "y", "gender", "id"]].drop(columns="more"),
+    )
     assert "m1.parquet has its columns in a different order" in run(
         "lake/*.parquet", output="a.parquet", code=2
     )
@@ -139,7 +179,11 @@ def test_other_columns_may_differ_unless_files_are_joined(months, run):
         (["lake/x*.parquet"], "out/", "no file matches lake/x*.parquet"),
         (["lake/m0.csv", "lake/m*.csv"], "all.csv", "lake/m0.csv is named twice"),
         (["lake/m0.csv", "twin/m0.csv"], "out/", "several files are named m0.csv"),
-        (["lake/*"], "out/", "lake/fake.parquet is not a Parquet file, despite its name"),
+        (
+            ["lake/*"],
+            "out/",
+            "lake/fake.parquet is not a Parquet file, despite its name",
+        ),
         (["lake/*.parquet"], "all", "the name must end in"),
         (["lake/*.parquet"], "no/out/", "there is no folder no"),
         (["lake/*.csv"], "lake/", "lake/m0.csv is also an input file"),
@@ -152,7 +196,9 @@ def test_wrong_sets_of_files_are_told(months, run, files, output, message):
     Path("lake/fake.parquet").write_text("race,gender,risk\nAsian,F,0.5\n")
     before = {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()}
     assert message in run(*files, output=output, code=2)
-    assert {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()} == before
+    assert {
+        path: path.read_bytes() for path in Path().rglob("*") if path.is_file()
+    } == before
     assert not Path("out").exists()
 
 
@@ -179,13 +225,19 @@ def test_parquet_keeps_types_metadata_and_odd_columns(months, fitted, run):
             "bytes": pa.array([b"z"] * n),
         }
     )
-    twice = frame.append_column("a.b", pa.array([1] * n)).replace_schema_metadata({"made": "by hand"})
+    twice = frame.append_column("a.b", pa.array([1] * n)).replace_schema_metadata(
+        {"made": "by hand"}
+    )
     pq.write_table(twice, "odd.parquet", row_group_size=250)
     run("odd.parquet", output="out.parquet")
     written = pq.ParquetFile("out.parquet").read()
     read = pq.ParquetFile("odd.parquet").schema_arrow
-    assert written.schema.remove(len(written.schema) - 1).equals(read, check_metadata=True)
-    assert all(a.to_pylist() == b.to_pylist() for a, b in zip(written.columns, twice.columns))
+    assert written.schema.remove(len(written.schema) - 1).equals(
+        read, check_metadata=True
+    )
+    assert all(
+        a.to_pylist() == b.to_pylist() for a, b in zip(written.columns, twice.columns)
+    )
     assert pq.read_metadata("out.parquet").metadata[b"made"] == b"by hand"
     expected = fitted.apply(months.risk[:n].astype("float32"), months[:n])
     assert np.array_equal(written["corrected"].to_numpy(), expected)
@@ -209,15 +261,28 @@ main()
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])  # 143, 130, 129
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
+)  # 143, 130, 129
 @pytest.mark.slow
 def test_a_stopped_process_leaves_files_and_folders_as_they_were(months, number):
     Path("slow.py").write_text(SLOW)
     Path("out").mkdir()
     Path("out/m1.parquet").write_text("old")
-    command = [sys.executable, "slow.py", "apply", "model.json", "lake/*.parquet", "--score", "risk"]
+    command = [
+        sys.executable,
+        "slow.py",
+        "apply",
+        "model.json",
+        "lake/*.parquet",
+        "--score",
+        "risk",
+    ]
     process = subprocess.Popen(
-        [*command, "-o", "out/", "--force"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [*command, "-o", "out/", "--force"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     assert process.stdout.readline() == "working\n"
     assert list(Path("out").glob(".propcal-*"))  # it was in the middle
@@ -231,13 +296,29 @@ def test_a_stopped_process_leaves_files_and_folders_as_they_were(months, number)
 @pytest.mark.slow
 def test_a_disk_that_fills_up_in_a_later_file_leaves_nothing(months):
     rng = np.random.default_rng(0)
-    other(2, lambda f: pd.concat([f] * 30).assign(id=[str(x) for x in rng.random(30 * len(f))]))
+    other(
+        2,
+        lambda f: pd.concat([f] * 30).assign(
+            id=[str(x) for x in rng.random(30 * len(f))]
+        ),
+    )
 
     def little_room():  # writing beyond it fails, as on a full disk
         resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 
-    command = [sys.executable, "-m", "propcal", "apply", "model.json", "lake/*.parquet", "--score", "risk"]
-    done = subprocess.run([*command, "-o", "out/"], preexec_fn=little_room, capture_output=True, text=True)
+    command = [
+        sys.executable,
+        "-m",
+        "propcal",
+        "apply",
+        "model.json",
+        "lake/*.parquet",
+        "--score",
+        "risk",
+    ]
+    done = subprocess.run(
+        [*command, "-o", "out/"], preexec_fn=little_room, capture_output=True, text=True
+    )
     assert done.returncode == 2, done.stderr
     assert done.stderr.startswith("propcal: ")
     assert done.stderr.count("\n") == 1

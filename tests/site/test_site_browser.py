@@ -1,4 +1,6 @@
-"""The site in a real browser, from disk, after `make docs`: nothing leaves the machine, every page works."""
+"""The site in a real browser, from disk, after `make docs`: nothing leaves the machine,
+every page works.
+"""
 
 import re
 import shutil
@@ -8,9 +10,20 @@ import pytest
 
 from paths import ROOT
 
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
+playwright = pytest.importorskip(
+    "playwright.sync_api", reason="playwright is not installed"
+)
+BROWSER = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))),
+    None,
+)
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--no-first-run",
+    "--disable-background-networking",
+]
 SITE = ROOT / "build" / "site"
 MAIN = [
     "index.html",
@@ -26,8 +39,12 @@ MAIN = [
 ]
 
 pytestmark = [
-    pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine; .ci/run installs it"),
-    pytest.mark.skipif(not (SITE / "index.html").exists(), reason="make docs has not built the site"),
+    pytest.mark.skipif(
+        BROWSER is None, reason="no Chromium on this machine; .ci/run installs it"
+    ),
+    pytest.mark.skipif(
+        not (SITE / "index.html").exists(), reason="make docs has not built the site"
+    ),
 ]
 
 
@@ -41,7 +58,9 @@ def browser():
 
 @pytest.fixture
 def visit(browser):
-    """Open a page of the site; a request to the network or an error on the console is a failure."""
+    """Open a page of the site; a request to the network or an error on the console is a
+    failure.
+    """
     troubles = []
     context = browser.new_context()
     context.set_default_timeout(120_000)
@@ -49,9 +68,14 @@ def visit(browser):
     def opened(name, query="", **options):
         page = context.new_page()
         page.on(
-            "request", lambda asked: asked.url.startswith(("file:", "data:")) or troubles.append(asked.url)
+            "request",
+            lambda asked: (
+                asked.url.startswith(("file:", "data:")) or troubles.append(asked.url)
+            ),
         )
-        page.on("console", lambda said: said.type == "error" and troubles.append(said.text))
+        page.on(
+            "console", lambda said: said.type == "error" and troubles.append(said.text)
+        )
         page.on("pageerror", lambda error: troubles.append(str(error)))
         page.set_viewport_size({"width": 1280, "height": 900} | options)
         page.goto((SITE / name).as_uri() + query)
@@ -75,11 +99,15 @@ def test_a_page_fits_a_phone(visit, name):
     assert page.evaluate("document.documentElement.scrollWidth") <= 391
 
 
-@pytest.mark.parametrize("name", ["start.html", "guide/correct.html", "gallery/plot_1_vendor_score.html"])
+@pytest.mark.parametrize(
+    "name", ["start.html", "guide/correct.html", "gallery/plot_1_vendor_score.html"]
+)
 def test_a_verdict_is_read_without_scrolling(visit, name):
     page = visit(name, width=390, height=800)
     ends = "one => Math.max(...Array.from(one.getClientRects(), box => box.right))"
-    rights = page.evaluate(f"Array.from(document.querySelectorAll('.highlight .sentences'), {ends})")
+    rights = page.evaluate(
+        f"Array.from(document.querySelectorAll('.highlight .sentences'), {ends})"
+    )
     assert rights
     assert max(rights) <= 390
 
@@ -102,7 +130,9 @@ def test_dark_mode_is_dark(visit):
 def test_search_works_offline(visit):
     page = visit("search.html", "?q=prediction+interval")
     # results come one by one
-    page.locator("#search-results li", has_text="Several sites, no rows shared").first.wait_for()
+    page.locator(
+        "#search-results li", has_text="Several sites, no rows shared"
+    ).first.wait_for()
 
 
 @pytest.mark.browser  # it needs none, but the site, as the others do
@@ -110,17 +140,23 @@ def test_no_link_of_the_site_is_dead():
     paths = [path for path in SITE.rglob("*.html") if "_static" not in path.parts]
     pages = {path: path.read_text(encoding="utf-8") for path in paths}
     assert len(pages) > 60
-    names = {path: set(re.findall(r'\bid="([^"]+)"', text)) for path, text in pages.items()}
+    names = {
+        path: set(re.findall(r'\bid="([^"]+)"', text)) for path, text in pages.items()
+    }
     dead = set()
     for path, text in pages.items():
         if path.name == "example-report.html":
             continue
         for link in re.findall(r'href="([^"]+)"', text):
-            target, anchor = urldefrag(urljoin(path.as_uri(), link.replace("&amp;", "&")))
+            target, anchor = urldefrag(
+                urljoin(path.as_uri(), link.replace("&amp;", "&"))
+            )
             if not target.startswith("file:"):
                 continue
             file = type(SITE)(unquote(urlparse(target).path))
             known = names.get(file)
-            if not file.exists() or (anchor and known is not None and unquote(anchor) not in known):
+            if not file.exists() or (
+                anchor and known is not None and unquote(anchor) not in known
+            ):
                 dead.add(f"{path.relative_to(SITE)}: {link}")
     assert dead == set()

@@ -1,4 +1,6 @@
-"""Random effects: equal to statsmodels, to an example by hand, and prediction intervals that hold."""
+"""Random effects: equal to statsmodels, to an example by hand, and prediction intervals
+that hold.
+"""
 
 import numpy as np
 import pytest
@@ -6,7 +8,12 @@ from scipy import stats
 from statsmodels.stats.meta_analysis import combine_effects
 
 from propcal.errors import InputError
-from propcal.sites.between_sites import SiteCounts, prediction_interval, random_effects, ratio_effects
+from propcal.sites.between_sites import (
+    SiteCounts,
+    prediction_interval,
+    random_effects,
+    ratio_effects,
+)
 
 
 @pytest.mark.parametrize("n", [3, 5, 12, 40])
@@ -25,23 +32,31 @@ def test_mean_interval_and_tau_squared_are_those_of_statsmodels(n):
 
 
 def test_three_sites_by_hand():
-    """Equal variances: the mean is the plain one, and tau squared is the sample variance less theirs."""
+    """Equal variances: the mean is the plain one, and tau squared is the sample
+    variance less theirs.
+    """
     estimate, variance = np.array([0.0, 0.3, 0.6]), np.full(3, 0.02)
     found = random_effects(estimate, variance)
     assert found.mean == pytest.approx(0.3, abs=1e-12)
     assert found.tau2 == pytest.approx(0.09 - 0.02, abs=1e-10)
     assert found.error == pytest.approx(np.sqrt(0.09 / 3), abs=1e-10)
-    assert found.high - found.mean == pytest.approx(stats.t.ppf(0.975, 2) * np.sqrt(0.03), abs=1e-8)
+    assert found.high - found.mean == pytest.approx(
+        stats.t.ppf(0.975, 2) * np.sqrt(0.03), abs=1e-8
+    )
     assert found.i2 == pytest.approx(1 - 2 / (0.18 / 0.02), abs=1e-10)
 
 
 def test_the_prediction_interval_of_precise_sites_is_that_of_a_new_one():
-    """Without errors of their own, sites are a sample: mean +- t s sqrt(1 + 1/n) is exact."""
+    """Without errors of their own, sites are a sample: mean +- t s sqrt(1 + 1/n) is
+    exact.
+    """
     rng = np.random.default_rng(1)
     estimate = rng.normal(0.2, 0.1, 400)
     low, high = prediction_interval(estimate, np.full(400, 1e-9), np.ones(400))
     reach = stats.t.ppf(0.975, 399) * estimate.std(ddof=1) * np.sqrt(1 + 1 / 400)
-    assert [low, high] == pytest.approx([estimate.mean() - reach, estimate.mean() + reach], abs=0.002)
+    assert [low, high] == pytest.approx(
+        [estimate.mean() - reach, estimate.mean() + reach], abs=0.002
+    )
 
 
 def test_sites_that_do_not_differ_have_no_variance_between_them():
@@ -74,7 +89,9 @@ def test_prediction_intervals_hold_95_percent_of_new_sites(n, tau):
 def of_counts(observed, expected):
     """Rare events: counts vary as Poisson's do."""
     zero = np.zeros(len(expected))
-    return ratio_effects(SiteCounts(np.asarray(observed, dtype=float), expected, zero, zero + 1))
+    return ratio_effects(
+        SiteCounts(np.asarray(observed, dtype=float), expected, zero, zero + 1)
+    )
 
 
 def test_sites_that_are_alike_have_the_ratio_of_all_their_events():
@@ -97,7 +114,9 @@ def test_large_sites_are_summarised_as_by_random_effects_of_log_ratios():
     observed = rng.poisson(expected * rng.normal(1.1, 0.05, 12))
     mine = of_counts(observed, expected)
     usual = random_effects(np.log(observed / expected), 1 / (1.1 * expected))
-    assert [mine.low, mine.high] == pytest.approx(np.exp([usual.low, usual.high]), abs=0.003)
+    assert [mine.low, mine.high] == pytest.approx(
+        np.exp([usual.low, usual.high]), abs=0.003
+    )
     assert mine.tau2 == pytest.approx(usual.tau2, rel=0.1)
 
 

@@ -34,7 +34,8 @@ def whole():
         "<b>": (1200, 0.8),
     }
     return pd.concat(
-        [visits(name, *about, i) for i, (name, about) in enumerate(sizes.items())], ignore_index=True
+        [visits(name, *about, i) for i, (name, about) in enumerate(sizes.items())],
+        ignore_index=True,
     )
 
 
@@ -54,20 +55,31 @@ def test_measures_of_a_site_are_those_of_its_audit(whole, found):
         everybody = audit(own.y, own.risk).groups.iloc[0]
         for name in ("observed_expected", "intercept", "slope", "auroc"):
             for end in ("", "_low", "_high"):
-                assert row[f"{name}{end}"] == pytest.approx(everybody[f"{name}{end}"], rel=1e-6)
+                assert row[f"{name}{end}"] == pytest.approx(
+                    everybody[f"{name}{end}"], rel=1e-6
+                )
 
 
 def test_the_summary_has_a_prediction_interval_around_the_mean(found):
     row = found.summary.loc["observed_expected"]
     assert row.prediction_low < row.low < row["mean"] < row.high < row.prediction_high
     assert row.n_sites == 5
-    assert found.headline == "The score predicts too high at all 5 sites; the sites differ"
+    assert (
+        found.headline == "The score predicts too high at all 5 sites; the sites differ"
+    )
     assert "the score predicts too high (O/E 0.76, 95 % CI " in found.sentences[0]
-    assert ", and at each site by itself (O/E 0.70 at East to 0.84 at South)" in found.sentences[0]
+    assert (
+        ", and at each site by itself (O/E 0.70 at East to 0.84 at South)"
+        in found.sentences[0]
+    )
     assert found.conclusion == "miscalibrated"
-    assert any("at a new site, we expect one between" in sentence for sentence in found.sentences)
     assert any(
-        "differs between sites by more than chance explains (I²" in sentence for sentence in found.sentences
+        "at a new site, we expect one between" in sentence
+        for sentence in found.sentences
+    )
+    assert any(
+        "differs between sites by more than chance explains (I²" in sentence
+        for sentence in found.sentences
     )
 
 
@@ -80,17 +92,28 @@ def test_a_correction_from_the_other_sites_helps_where_all_are_wrong_alike(found
     assert found.travel.sentence.startswith(
         "Corrected by a fit on the other sites, the score predicts too low at South (O/E from 0.84 to 1.14"
     )
-    after, before = ((table[f"observed_expected_{when}"] - 1).abs().mean() for when in ("after", "before"))
+    after, before = (
+        (table[f"observed_expected_{when}"] - 1).abs().mean()
+        for when in ("after", "before")
+    )
     assert after < before / 2
 
 
-def test_sites_make_no_groups_and_are_the_same_from_frames_files_and_parts(whole, atoms):
+def test_sites_make_no_groups_and_are_the_same_from_frames_files_and_parts(
+    whole, atoms
+):
     whole.to_csv("a.csv", index=False)
     whole.to_parquet("a.parquet")
     for path in ("a.csv", "a.parquet"):
-        assert Atoms.from_files(path, **COLUMNS, site="hospital").fingerprint() == atoms.fingerprint()
+        assert (
+            Atoms.from_files(path, **COLUMNS, site="hospital").fingerprint()
+            == atoms.fingerprint()
+        )
     names = list(whole.hospital.unique())
-    parts = [Atoms.from_frame(whole[whole.hospital == name], **COLUMNS, site=name) for name in names]
+    parts = [
+        Atoms.from_frame(whole[whole.hospital == name], **COLUMNS, site=name)
+        for name in names
+    ]
     assert sum(parts).fingerprint() == atoms.fingerprint()
     plain = Atoms.from_frame(whole, **COLUMNS)
     with_sites, without = audit(atoms), audit(plain)
@@ -101,8 +124,12 @@ def test_sites_make_no_groups_and_are_the_same_from_frames_files_and_parts(whole
 
 
 def test_a_site_has_one_spelling(whole):
-    twice = whole.assign(hospital=whole.hospital.where(whole.index % 2 > 0, whole.hospital.str.upper()))
-    with pytest.raises(InputError, match=r"a site has two spellings, 'NORTH' and 'North'|two spellings"):
+    twice = whole.assign(
+        hospital=whole.hospital.where(whole.index % 2 > 0, whole.hospital.str.upper())
+    )
+    with pytest.raises(
+        InputError, match=r"a site has two spellings, 'NORTH' and 'North'|two spellings"
+    ):
         Atoms.from_frame(twice, **COLUMNS, site="hospital")
     missing = whole.assign(hospital=whole.hospital.where(whole.index > 9))
     with pytest.raises(InputError, match="the site, is missing for 10 of"):
@@ -119,7 +146,9 @@ def test_two_sites_at_least(whole):
 @pytest.mark.parametrize("risk", [0.0, 1e-6])
 def test_sites_where_no_or_few_events_are_expected_are_not_judged(whole, risk):
     """No variance between sites explains their counts."""
-    found = compare_sites(Atoms.from_frame(whole.assign(risk=risk), **COLUMNS, site="hospital"))
+    found = compare_sites(
+        Atoms.from_frame(whole.assign(risk=risk), **COLUMNS, site="hospital")
+    )
     assert "not enough data" in found.headline
 
 
@@ -129,7 +158,12 @@ def test_pages_json_and_text(found):
     assert "<script" not in page
     assert all(
         text in page
-        for text in ("Funnel", "New site (95 % prediction)", "Does a correction transfer?", "What to do next")
+        for text in (
+            "Funnel",
+            "New site (95 % prediction)",
+            "Does a correction transfer?",
+            "What to do next",
+        )
     )
     assert '<section id="verdict" class="verdict wrong"' in page
     ids = re.findall(r' id="([^"]+)"', page)
@@ -146,7 +180,8 @@ def test_pages_json_and_text(found):
 def test_pages_of_sites_protect_counts_and_keep_statistics(whole):
     tiny, few = visits("Tiny", 12, 0.8, 99), visits("Few", 90, 0.1, 98)
     exact = compare_sites(
-        Atoms.from_frame(pd.concat([whole, tiny, few]), **COLUMNS, site="hospital"), travel=True
+        Atoms.from_frame(pd.concat([whole, tiny, few]), **COLUMNS, site="hospital"),
+        travel=True,
     )
     shown = protected_sites(exact, 11)
     rows, was = (table.sites.set_index("site") for table in (shown, exact))
@@ -154,14 +189,21 @@ def test_pages_of_sites_protect_counts_and_keep_statistics(whole):
     assert repr(rows.loc["Few", "positives"]) == "< 11"
     assert np.isnan(rows.loc["Few", "observed_expected"])
     for name in ("Tiny", "Few"):
-        assert np.isnan(rows.loc[name, ["observed_expected_low", "slope", "auroc"]].astype(float)).all()
+        assert np.isnan(
+            rows.loc[name, ["observed_expected_low", "slope", "auroc"]].astype(float)
+        ).all()
     for name in whole.hospital.unique():
         assert abs(rows.loc[name, "positives"] - was.loc[name, "positives"]) <= 2
         assert rows.loc[name, "observed_expected"] == pytest.approx(
             was.loc[name, "observed_expected"], rel=0.015
         )
         assert rows.loc[name, "auroc"] == round(was.loc[name, "auroc"], 3)
-    assert shown.summary.n_sites.tolist() == [7, 6, 6, 6]  # "Tiny" is part of the O/E ratios only
+    assert shown.summary.n_sites.tolist() == [
+        7,
+        6,
+        6,
+        6,
+    ]  # "Tiny" is part of the O/E ratios only
     assert shown.travel.table.finding.tolist() == exact.travel.table.finding.tolist()
     assert shown.sites["finding"].tolist() == exact.sites["finding"].tolist()
     assert "need not add up" in shown.notes[-1]
@@ -170,7 +212,9 @@ def test_pages_of_sites_protect_counts_and_keep_statistics(whole):
     page = exact.to_html()
     assert "nan" not in page
     assert "&lt; 21" in page
-    assert f"{int(was.loc['North', 'positives']):,}" not in re.findall(r"<td class=\"n\">([\d,]+)</td>", page)
+    assert f"{int(was.loc['North', 'positives']):,}" not in re.findall(
+        r"<td class=\"n\">([\d,]+)</td>", page
+    )
     assert protected_sites(exact, 0) is exact
 
 
@@ -181,5 +225,9 @@ def test_leaving_a_site_out_does_not_look_at_it(atoms):
     parts = by_key(atoms, SITE)
     table = leave_one_site_out({name: parts[name] for name in ("North", "South")}).table
     other = propcal.PMCBoost().fit_atoms(parts["South"]).correction_
-    after = propcal.compare({"a": None, "b": other}, parts["North"], n_draws=100).audits["b"].groups.iloc[0]
+    after = (
+        propcal.compare({"a": None, "b": other}, parts["North"], n_draws=100)
+        .audits["b"]
+        .groups.iloc[0]
+    )
     assert table.observed_expected_after[0] == pytest.approx(after.observed_expected)

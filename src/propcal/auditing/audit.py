@@ -17,45 +17,51 @@ from propcal.auditing.bin_free import BinFree
 from propcal.auditing.claims import Verdict, labelled_claims
 from propcal.auditing.findings import AuditSettings, Findings, find, settings_and_names
 from propcal.auditing.loss_intervals import debiased, losses, ranges_unsure
-from propcal.auditing.pages import Pages
+from propcal.auditing.printable_results import Pages
 from propcal.core.arguments import Table, Values
 from propcal.core.atoms import Atoms
 from propcal.core.grid import from_grid, to_grid
 from propcal.core.reduction import rescored
-from propcal.data.by_name import takes_frame
-from propcal.data.rows import rows_to_atoms, warn_of_unused_ids
 from propcal.errors import InputError, refused
 from propcal.options import AuditOptions, AuditRule, Correcting, Identity, spelled_out
+from propcal.reading.frame_arguments import takes_frame
+from propcal.reading.rows import rows_to_atoms, warn_of_unused_ids
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Audit(Pages):
-    """What an audit found. Everything is plain numbers and text; no row of the data is kept.
+    """What an audit found. Everything is plain numbers and text; no row of the data is
+    kept.
 
     Attributes
     ----------
     verdict : Verdict
         `conclusion`, `sentences` (together: `text`) and the `tests` behind them.
     losses : DataFrame
-        MC, PMC and DC loss (rows "mc", "pmc", "dc"): value, where it is attained, what chance alone would
-        show (median and 95th percentile of a perfect score), p-value, interval.
+        MC, PMC and DC loss (rows "mc", "pmc", "dc"): value, where it is attained, what
+        chance alone would show (median and 95th percentile of a perfect score),
+        p-value, interval.
     debiased : DataFrame
-        Mean squared gap ("mc"), and as a share of the rate ("pmc"), without what chance adds; `rms` is its
-        root, `low` and `high` the interval of that.
+        Mean squared gap ("mc"), and as a share of the rate ("pmc"), without what chance
+        adds; `rms` is its root, `low` and `high` the interval of that.
     categories, groups : DataFrame
-        One row for each cell (a group within a bin), and for each group. `finding` is the result; `label` is
-        what people call the group.
+        One row for each cell (a group within a bin), and for each group. `finding` is
+        the result; `label` is what people call the group.
     curves, net_benefit, distribution : DataFrame
-        Smooth calibration curve, decision curve and histogram of the scores of each group.
+        Smooth calibration curve, decision curve and histogram of the scores of each
+        group.
     notes : tuple of str
     settings : dict
     identity : Identity
-        What the score, the outcome and the people are called, and where the data are from.
+        What the score, the outcome and the people are called, and where the data are
+        from.
     smallest_alpha : DataFrame
-        The smallest alpha for which the score is (alpha, lambda)-MC or -PMC on these people (rows "mc",
-        "pmc"), by the size rule of Algorithm 1 and by that of the paper's definitions.
+        The smallest alpha for which the score is (alpha, lambda)-MC or -PMC on these
+        people (rows "mc", "pmc"), by the size rule of Algorithm 1 and by that of the
+        paper's definitions.
     bin_free : BinFree or None
-        Measures that need no bins, with `bin_free=True`: its `sentence` and its `table`.
+        Measures that need no bins, with `bin_free=True`: its `sentence` and its
+        `table`.
     cells_unsure : bool
         Whether shared atoms leave risk ranges too uncertain to show cells and losses.
 
@@ -93,7 +99,15 @@ class Audit(Pages):
 
     def to_frame(self, kind: str = "categories") -> pd.DataFrame:
         """One of the tables by name, such as "categories" or "groups"."""
-        names = ("losses", "debiased", "categories", "groups", "curves", "net_benefit", "distribution")
+        names = (
+            "losses",
+            "debiased",
+            "categories",
+            "groups",
+            "curves",
+            "net_benefit",
+            "distribution",
+        )
         if kind == "bin_free" and self.bin_free is not None:
             return self.bin_free.to_frame()
         if kind not in names:
@@ -102,16 +116,19 @@ class Audit(Pages):
         return table.copy()
 
     def at_threshold(self, *thresholds: float) -> pd.DataFrame:
-        """What treating everybody at or above a threshold comes to, for everybody and each group that counts.
+        """What treating everybody at or above a threshold comes to, for everybody and
+        each group that counts.
 
-        Each has its 95 % interval: the share `flagged`, `sensitivity`, `specificity`, `ppv` (the share of
-        those flagged who have the outcome) and `net_benefit`. `avoided` is the share of people who are spared
-        treatment, compared with treating everybody, at no cost in net benefit.
+        Each has its 95 % interval: the share `flagged`, `sensitivity`, `specificity`,
+        `ppv` (the share of those flagged who have the outcome) and `net_benefit`.
+        `avoided` is the share of people who are spared treatment, compared with
+        treating everybody, at no cost in net benefit.
 
         Parameters
         ----------
         *thresholds : float
-            Whole percents, such as 0.2, or those that the audit was made with; the default is the latter.
+            Whole percents, such as 0.2, or those that the audit was made with; the
+            default is the latter.
 
         Examples
         --------
@@ -122,7 +139,9 @@ class Audit(Pages):
         >>> a.at_threshold()[["flagged", "sensitivity", "ppv"]].round(2).iloc[0].tolist()
         [0.52, 0.88, 0.52]
         """
-        return threshold_table(self.groups, self.net_benefit, thresholds or self.settings["thresholds"])
+        return threshold_table(
+            self.groups, self.net_benefit, thresholds or self.settings["thresholds"]
+        )
 
     def _charts(self) -> Mapping[str, Callable[..., Any]]:
         from propcal.documents.audit_charts import AUDIT_CHARTS
@@ -145,50 +164,56 @@ def audit(
 ) -> Audit:
     """Is this score wrong, for whom, and by more than chance explains?
 
-    With a data frame of any kind, name its columns:
-    ``audit(frame, score="risk", outcome="died", groups=["sex"], weight="w", cluster="patient")``. Groups are
-    names of columns or a `Groups`.
+    With a data frame of any kind, name its columns: ``audit(frame, score="risk",
+    outcome="died", groups=["sex"], weight="w", cluster="patient")``. Groups are names
+    of columns or a `Groups`.
 
     Parameters
     ----------
     y : array-like of shape (n,), or Atoms
-        Outcomes, 0 or 1 (or soft labels between: then there are no tests and no intervals). Atoms hold
-        scores, groups and weights as well; the arguments for these are then left out.
+        Outcomes, 0 or 1 (or soft labels between: then there are no tests and no
+        intervals). Atoms hold scores, groups and weights as well; the arguments for
+        these are then left out.
     score : array-like of shape (n,)
         Risk scores in [0, 1].
     sensitive_features : data frame, series or array with n rows, optional
         The attributes that define the groups; None is one group, everybody.
     alpha, gamma, rho, n_bins, binning, intersections, missing, groups, min_share
-        As for `mc_loss`: tolerance, smallest share of a group for losses and risk ranges, floor on the
-        rate, bins, groups, size rule of cells.
+        As for `mc_loss`: tolerance, smallest share of a group for losses and risk
+        ranges, floor on the rate, bins, groups, size rule of cells.
     min_people : int, default=30
         A cell (a group within a bin) with fewer people is not judged.
     min_group, min_events : int, default=50, 10
-        A group is tested if it has at least ``min_group`` people, ``min_events`` expected events and
-        ``min_events`` expected non-events. Groups that you name with a condition (`Groups(where=...)`)
-        are always shown.
+        A group is tested if it has at least ``min_group`` people, ``min_events``
+        expected events and ``min_events`` expected non-events. Groups that you name
+        with a condition (`Groups(where=...)`) are always shown.
     sample_weight : array-like of shape (n,), optional
         Whole numbers are frequencies, others survey weights.
     weight_kind : "auto", "frequency" or "survey", default="auto"
-        Name "survey" if survey weights happen to be whole numbers: as counts of people, they would make
-        intervals far too narrow.
+        Name "survey" if survey weights happen to be whole numbers: as counts of people,
+        they would make intervals far too narrow.
     cluster : array-like of shape (n,), optional
         Patient (or hospital) ID of each row, if several rows may have the same one.
     correction : Correction or fitted PMCBoost or MCBoost, optional
-        Audit the score that it gives. The audit says so if it was fitted to these very people.
+        Audit the score that it gives. The audit says so if it was fitted to these very
+        people.
     positive : optional
-        The value of `y` that means the event, such as "EXPIRED"; every other value then means no event. Not
-        needed for 0 and 1, nor for yes/no, y/n, true/false or t/f in any case.
+        The value of `y` that means the event, such as "EXPIRED"; every other value then
+        means no event. Not needed for 0 and 1, nor for yes/no, y/n, true/false or t/f
+        in any case.
     drop_missing : bool, default=False
-        Leave out people without a score or an outcome; a note says how many, and from which groups.
+        Leave out people without a score or an outcome; a note says how many, and from
+        which groups.
     thresholds : float or list of float, optional
-        Risks from which people would be treated, beside whole percents (see `Audit.at_threshold`); the
-        report begins with these.
+        Risks from which people would be treated, beside whole percents (see
+        `Audit.at_threshold`); the report begins with these.
     bin_free : bool, default=False
-        Also compute measures that need no bins (`Audit.bin_free`). They do not enter the verdict.
+        Also compute measures that need no bins (`Audit.bin_free`). They do not enter
+        the verdict.
     within : float, optional
-        Ask the other way round: is the score shown to be right to within this share, such as 0.2, overall
-        and in every group tested? O/E ratios must then lie between 0.8 and 1.2 with 95 % confidence.
+        Ask the other way round: is the score shown to be right to within this share,
+        such as 0.2, overall and in every group tested? O/E ratios must then lie between
+        0.8 and 1.2 with 95 % confidence.
     n_draws : int, default=1000
         Data sets drawn from the score itself, to see what chance alone would show.
     random_state : int or Generator, default=0
@@ -198,11 +223,12 @@ def audit(
     labels : dict, optional
         Names of levels for people to read: ``{"sex": {"F": "women", "M": "men"}}``.
     unit : str, optional
-        Plural noun for those who are scored, such as "patients". The default is "people", or "visits" with
-        `cluster`.
+        Plural noun for those who are scored, such as "patients". The default is
+        "people", or "visits" with `cluster`.
     score_name, outcome_name, title, source, period, institution, population : str, optional
-        What the score and the outcome are called, the title of reports, where the data are from, the time
-        they cover, the hospital or other site, and who the people are.
+        What the score and the outcome are called, the title of reports, where the data
+        are from, the time they cover, the hospital or other site, and who the people
+        are.
 
     Returns
     -------
@@ -219,7 +245,9 @@ def audit(
     rule, identity = settings_and_names(settings)
     atoms = audited_atoms(y, score, sensitive_features, sample_weight, cluster, rule)
     atoms, fitted_on_these = _corrected(atoms, correction)
-    return assemble(find(atoms, rule, fitted_on_these=fitted_on_these, progress=progress), identity)
+    return assemble(
+        find(atoms, rule, fitted_on_these=fitted_on_these, progress=progress), identity
+    )
 
 
 def assemble(findings: Findings, identity: Identity) -> Audit:
@@ -227,12 +255,18 @@ def assemble(findings: Findings, identity: Identity) -> Audit:
     from propcal.documents.audit_sentences import bin_free_summary, notes_of, verdict_of
 
     rule = findings.rule
-    identity = replace(identity, unit=identity.unit or ("visits" if findings.people.clusters else "people"))
+    identity = replace(
+        identity,
+        unit=identity.unit or ("visits" if findings.people.clusters else "people"),
+    )
     groups = frames.groups_frame(findings, identity)
     labels = dict(zip(groups["group"], groups["label"]))
     categories = frames.categories_frame(findings, identity.unit)
     unsure = ranges_unsure(findings.shared_losses)
-    cells = () if unsure else cell_claims(findings.tests, findings.claims, categories)
+    if unsure:
+        cells = ()
+    else:
+        cells = cell_claims(findings.tests, findings.claims, categories)
     claims = labelled_claims((*findings.claims, *cells), groups, categories)
     return Audit(
         verdict=verdict_of(findings, identity, claims, groups),
@@ -246,19 +280,42 @@ def assemble(findings: Findings, identity: Identity) -> Audit:
         notes=notes_of(findings, identity, groups),
         settings=settings_of(findings),
         identity=identity,
-        smallest_alpha=frames.smallest_alpha_frame(findings.table, gamma=rule.gamma, rho=rule.rho),
-        bin_free=bin_free_summary(findings.bin_free, labels, findings.untested) if rule.bin_free else None,
+        smallest_alpha=frames.smallest_alpha_frame(
+            findings.table, gamma=rule.gamma, rho=rule.rho
+        ),
+        bin_free=bin_free_summary(findings.bin_free, labels, findings.untested)
+        if rule.bin_free
+        else None,
         cells_unsure=unsure,
         _source=findings.without_samples(),
     )
 
 
 def audited_atoms(
-    y: Any, score: Any, sensitive_features: Any, sample_weight: Any, cluster: Any, rule: AuditSettings
+    y: Any,
+    score: Any,
+    sensitive_features: Any,
+    sample_weight: Any,
+    cluster: Any,
+    rule: AuditSettings,
 ) -> Atoms:
     """Atoms of rows, or those that were passed in the place of the outcome."""
-    names = ("score", "sensitive_features", "sample_weight", "cluster", "positive", "drop_missing")
-    values = (score, sensitive_features, sample_weight, cluster, rule.positive, rule.drop_missing or None)
+    names = (
+        "score",
+        "sensitive_features",
+        "sample_weight",
+        "cluster",
+        "positive",
+        "drop_missing",
+    )
+    values = (
+        score,
+        sensitive_features,
+        sample_weight,
+        cluster,
+        rule.positive,
+        rule.drop_missing or None,
+    )
     if isinstance(y, Atoms):
         twice = [name for name, value in zip(names, values) if value is not None]
         if twice:
@@ -266,55 +323,76 @@ def audited_atoms(
         return y
     if score is None:
         raise refused("score missing")
-    atoms = rows_to_atoms(score, y, sensitive_features, sample_weight, cluster=cluster, **rule.reading())
+    atoms = rows_to_atoms(
+        score, y, sensitive_features, sample_weight, cluster=cluster, **rule.reading()
+    )
     if cluster is None:
-        atoms = replace(atoms, unused_id=warn_of_unused_ids(sensitive_features, rule.words()))
+        atoms = replace(
+            atoms, unused_id=warn_of_unused_ids(sensitive_features, rule.words())
+        )
     return atoms
 
 
 def correction_in(given: Any) -> Any:
     """A correction, or that of a fitted estimator; None if it is neither."""
     correction = getattr(given, "correction_", given)
-    return correction if hasattr(correction, "apply_to_atoms") else None
+    if hasattr(correction, "apply_to_atoms"):
+        return correction
+    return None
 
 
 def correction_of(given: Any) -> Any:
     """A correction, or that of a fitted estimator; anything else is refused."""
     if correction := correction_in(given):
         return correction
-    raise wrong_type("correction", "a Correction, or a fitted PMCBoost or MCBoost", given)
+    raise wrong_type(
+        "correction", "a Correction, or a fitted PMCBoost or MCBoost", given
+    )
 
 
 def wrong_type(argument: str, expected: str, given: object) -> InputError:
     """The error of an argument that is something else."""
-    return InputError(f"{argument} must be {expected}; got {type(given).__name__}", argument=argument)
+    return InputError(
+        f"{argument} must be {expected}; got {type(given).__name__}", argument=argument
+    )
 
 
 def _corrected(atoms: Atoms, correction: Any) -> tuple[Atoms, bool | None]:
-    """The people with corrected scores, and whether the correction was fitted to them."""
+    """The people with corrected scores, and whether the correction was fitted to
+    them.
+    """
     if correction is None:
         return atoms, None
     correction = correction_of(correction)
     same = replace(atoms, keys=atoms.record_keys())
-    return rescored(same, to_grid(correction.apply_to_atoms(atoms))), correction.fitted_to(atoms)
+    return rescored(
+        same, to_grid(correction.apply_to_atoms(atoms))
+    ), correction.fitted_to(atoms)
 
 
 def settings_of(findings: Findings) -> dict[str, Any]:
     """By which rule the audit was made, and of how many people."""
-    rule, who = findings.rule, findings.people
-    words, seed = rule.words(), rule.random_state
+    rule = findings.rule
+    who = findings.people
+    words = rule.words()
+    seed = rule.random_state
     return {
         "version": __version__,
         "people": who.people,
         "positives": who.positives,
         "attributes": list(who.patterns.attributes),
-        "intersections": words.intersections if isinstance(words.intersections, (str, int)) else "listed",
+        "intersections": words.intersections
+        if isinstance(words.intersections, (str, int))
+        else "listed",
         "missing": words.missing,
         **{name: float(getattr(rule, name)) for name in ("alpha", "gamma", "rho")},
         "binning": findings.table.bins.kind,
         "edges": from_grid(findings.table.bins.edges).round(9).tolist(),
         "min_share": float(findings.min_share),
-        **{name: int(getattr(rule, name)) for name in ("min_people", "min_group", "min_events")},
+        **{
+            name: int(getattr(rule, name))
+            for name in ("min_people", "min_group", "min_events")
+        },
         "thresholds": list(rule.thresholds),
         "within": rule.within,
         "n_draws": int(rule.n_draws),

@@ -1,7 +1,9 @@
-"""Claims: what a verdict states, and the verdict. Each claim has its test, estimate, interval and events.
+"""Claims: what a verdict states, and the verdict. Each claim has its test, estimate,
+interval and events.
 
-Sentences, headlines, marks in tables and JSON are made from claims; nothing reads sentences. A claim is made
-only if its test rejects at its adjusted level, so that at most 5 % of perfect scores get any.
+Sentences, headlines, marks in tables and JSON are made from claims; nothing reads
+sentences. A claim is made only if its test rejects at its adjusted level, so that at
+most 5 % of perfect scores get any.
 """
 
 from __future__ import annotations
@@ -16,10 +18,11 @@ from propcal.core.groups import EVERYBODY
 from propcal.errors import plain
 from propcal.numbers import Limit, known
 
-# overall: everybody taken together. shape: the calibration curve of everybody, and where it errs.
-# group: these people, whatever holds for the others. beyond: these people differ from what the overall error
-# (level and curve) would give. cell: a group within a range of scores. within: right to within a share, with
-# 95 % confidence. outside: off by more than a share.
+# overall: everybody taken together. shape: the calibration curve of everybody, and
+# where it errs. group: these people, whatever holds for the others. beyond: these
+# people differ from what the overall error (level and curve) would give. cell: a group
+# within a range of scores. within: right to within a share, with 95 % confidence.
+# outside: off by more than a share.
 Kind = Literal["overall", "shape", "group", "beyond", "cell", "within", "outside"]
 ERRORS = ("overall", "shape", "group", "beyond", "cell")
 NAN = float("nan")
@@ -27,14 +30,17 @@ FITTING = "fitting"  # what a note may be about
 
 
 class Note(str):
-    """What a reader must know beside the verdict; nobody may miss it if it is `vital`."""
+    """What a reader must know beside the verdict; nobody may miss it if it is
+    `vital`.
+    """
 
     vital: bool
     about: str
 
     def __new__(cls, text: str, *, vital: bool = False, about: str = "") -> Note:
         note = super().__new__(cls, text)
-        note.vital, note.about = vital, about
+        note.vital = vital
+        note.about = about
         return note
 
     def __getnewargs_ex__(self) -> tuple[tuple[str], dict[str, Any]]:
@@ -58,12 +64,13 @@ class Claim:
     ----------
     kind : "overall", "shape", "group", "beyond", "cell", "within" or "outside"
     who : str
-        The name of the group or site ("everybody" for all people); empty for several groups taken together.
+        The name of the group or site ("everybody" for all people); empty for several
+        groups taken together.
     label : str
         The same for readers.
     direction : "too high" or "too low"
-        Of the predictions. Of "beyond" it is "higher" or "lower": the O/E ratio compared with the others'.
-        Empty if there is no single one.
+        Of the predictions. Of "beyond" it is "higher" or "lower": the O/E ratio
+        compared with the others'. Empty if there is no single one.
     estimate, low, high : float
         O/E ratio with its 95 % interval; of "cell" the observed rate with its interval.
     test : str
@@ -75,18 +82,21 @@ class Claim:
     observed, predicted : float
         Outcome rate and mean score.
     others, others_low, others_high : float
-        Of a single "group" or "beyond": the O/E ratio of everybody else with its interval.
+        Of a single "group" or "beyond": the O/E ratio of everybody else with its
+        interval.
     others_are, others_label : str
-        The name of the group of everybody else, if it is one, and its label: "men" beside "women".
+        The name of the group of everybody else, if it is one, and its label: "men"
+        beside "women".
     given : float
-        Of "beyond": the O/E ratio that the error of the others (those in no group named, and the shifts of
-        other groups named) would give these people.
+        Of "beyond": the O/E ratio that the error of the others (those in no group
+        named, and the shifts of other groups named) would give these people.
     where : tuple of Region
         Of "shape": the scores at which predictions are too high or too low.
     bin : str
         Of "cell": the range of scores.
     within : float
-        Of "within" and "outside": the share, such as 0.2; infinite if withheld to protect a count.
+        Of "within" and "outside": the share, such as 0.2; infinite if withheld to
+        protect a count.
     since : str
         When the error began, if the claim is about time and the data show it.
 
@@ -126,30 +136,59 @@ class Claim:
 def labelled_claims(
     claims: Iterable[Claim], groups: pd.DataFrame, categories: pd.DataFrame
 ) -> tuple[Claim, ...]:
-    """Claims with the labels and numbers of the tables beside them, which may be protected."""
+    """Claims with the labels and numbers of the tables beside them, which may be
+    protected.
+    """
     claims = tuple(claims)
-    named = {EVERYBODY.name, *(name for claim in claims for name in (claim.who, claim.others_are))}
-    rows = {row["group"]: row for _, row in groups[groups["group"].isin(named)].iterrows()}
+    named = {
+        EVERYBODY.name,
+        *(name for claim in claims for name in (claim.who, claim.others_are)),
+    }
+    rows = {
+        row["group"]: row for _, row in groups[groups["group"].isin(named)].iterrows()
+    }
     return tuple(
-        replace(_with_numbers(claim, rows, categories), label=rows[claim.who]["label"] if claim.who else "")
+        replace(
+            _with_numbers(claim, rows, categories),
+            label=rows[claim.who]["label"] if claim.who else "",
+        )
         for claim in claims
     )
 
 
-def _with_numbers(claim: Claim, groups: Mapping[str, Any], categories: pd.DataFrame) -> Claim:
+def _with_numbers(
+    claim: Claim, groups: Mapping[str, Any], categories: pd.DataFrame
+) -> Claim:
     if claim.kind == "cell":
-        cells = categories[(categories["group"] == claim.who) & (categories["bin"] == claim.bin)]
+        cells = categories[
+            (categories["group"] == claim.who) & (categories["bin"] == claim.bin)
+        ]
         return replace(claim, **numbers_of(cells.iloc[-1], "outcome_rate", "rate"))
     if claim.who not in groups:
         return claim
     if claim.others_are:
         row = groups[claim.others_are]
-        same = {f"others{end}": row[f"observed_expected{end}"] for end in ("", "_low", "_high")}
-        return replace(claim, **numbers_of(groups[claim.who]), **same, others_label=row["label"])
+        same = {
+            f"others{end}": row[f"observed_expected{end}"]
+            for end in ("", "_low", "_high")
+        }
+        return replace(
+            claim, **numbers_of(groups[claim.who]), **same, others_label=row["label"]
+        )
     others = _others(claim, groups)
-    factor = others / claim.others if claim.others > 0 and others > 0 else NAN
-    low, high = claim.others_low * factor, claim.others_high * factor
-    return replace(claim, **numbers_of(groups[claim.who]), others=others, others_low=low, others_high=high)
+    if claim.others > 0 and others > 0:
+        factor = others / claim.others
+    else:
+        factor = NAN
+    low = claim.others_low * factor
+    high = claim.others_high * factor
+    return replace(
+        claim,
+        **numbers_of(groups[claim.who]),
+        others=others,
+        others_low=low,
+        others_high=high,
+    )
 
 
 def numbers_of(
@@ -168,16 +207,26 @@ def numbers_of(
 
 
 def _others(claim: Claim, groups: Mapping[str, Any]) -> float:
-    """The O/E ratio of everybody else, from the numbers of everybody and of the group."""
+    """The O/E ratio of everybody else, from the numbers of everybody and of the
+    group.
+    """
     rows = [groups[name] for name in (EVERYBODY.name, claim.who)]
-    numbers = [row[name] for row in rows for name in ("positives", "people", "mean_score", "outcome_rate")]
-    if not known(claim.others) or not all(known(x) and not isinstance(x, Limit) for x in numbers):
+    numbers = [
+        row[name]
+        for row in rows
+        for name in ("positives", "people", "mean_score", "outcome_rate")
+    ]
+    if not known(claim.others) or not all(
+        known(x) and not isinstance(x, Limit) for x in numbers
+    ):
         return NAN
     events, expected = (
         rows[0]["people"] * rows[0][name] - rows[1]["people"] * rows[1][name]
         for name in ("outcome_rate", "mean_score")
     )
-    return float(events / expected) if expected > 0 and events >= 0 else NAN
+    if expected > 0 and events >= 0:
+        return float(events / expected)
+    return NAN
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,8 +236,8 @@ class Verdict:
     Attributes
     ----------
     conclusion : str
-        "miscalibrated", "no miscalibration found", "not enough data" or "not tested"; with `within=0.2`
-        "shown to be within 20 %" or "not shown to be within 20 %".
+        "miscalibrated", "no miscalibration found", "not enough data" or "not tested";
+        with `within=0.2` "shown to be within 20 %" or "not shown to be within 20 %".
     sentences : tuple of str
         The claims in words.
     tests : DataFrame
@@ -196,7 +245,8 @@ class Verdict:
     claims : tuple of Claim
         What is stated: each with its test, estimate, interval and number of events.
     ranks_backwards : bool
-        Whether the score ranks people the wrong way round; the first sentence then says so.
+        Whether the score ranks people the wrong way round; the first sentence then says
+        so.
 
     Examples
     --------
@@ -214,7 +264,9 @@ class Verdict:
 
     @property
     def errors(self) -> tuple[Claim, ...]:
-        """The claims that the score is wrong, without those of how right it is shown to be."""
+        """The claims that the score is wrong, without those of how right it is shown to
+        be.
+        """
         return tuple(claim for claim in self.claims if claim.kind in ERRORS)
 
     @property

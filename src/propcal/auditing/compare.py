@@ -1,4 +1,6 @@
-"""compare: several scores of the same people side by side, with intervals of the differences."""
+"""compare: several scores of the same people side by side, with intervals of the
+differences.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ import pandas as pd
 from propcal.auditing.audit import Audit, assemble, audited_atoms, correction_in
 from propcal.auditing.claims import FITTING
 from propcal.auditing.findings import AuditSettings, find, settings_and_names
-from propcal.auditing.pages import Pages
+from propcal.auditing.printable_results import Pages
 from propcal.auditing.score_changes import (
     COLUMNS,
     WORSE,
@@ -26,10 +28,10 @@ from propcal.core.arguments import Table, Values
 from propcal.core.atoms import Atoms
 from propcal.core.grid import FloatArray, from_grid, to_grid
 from propcal.core.reduction import numbered, rescored
-from propcal.data.by_name import takes_frame
-from propcal.data.rows import rows_of_scores, warn_of_unused_ids
 from propcal.errors import InputError, refused
 from propcal.options import AuditOptions, AuditRule, Correcting, Identity, spelled_out
+from propcal.reading.frame_arguments import takes_frame
+from propcal.reading.rows import rows_of_scores, warn_of_unused_ids
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -41,14 +43,15 @@ class Comparison(Pages):
     audits : dict
         The audit of each score, by name; the first is the base.
     differences : DataFrame
-        For each other score, measure and group: its value, the base's, their difference and its
-        interval, which uses that both scores are of the same people.
+        For each other score, measure and group: its value, the base's, their difference
+        and its interval, which uses that both scores are of the same people.
     changes : DataFrame
-        For each other score and each group tested: whether its predictions are nearer to the observed rate
-        than those of the base or further off, and whether its Brier score is lower or higher, with p-values
-        adjusted for the number of groups.
+        For each other score and each group tested: whether its predictions are nearer
+        to the observed rate than those of the base or further off, and whether its
+        Brier score is lower or higher, with p-values adjusted for the number of groups.
     flags : DataFrame
-        For each other score, threshold and group: how many people are newly flagged, and no longer.
+        For each other score, threshold and group: how many people are newly flagged,
+        and no longer.
     unchanged : tuple of str
         The scores that are the base's for everybody.
     notes : tuple of str
@@ -79,20 +82,35 @@ class Comparison(Pages):
 
     @property
     def claims(self) -> tuple[GroupChange, ...]:
-        """For whom the other scores are nearer to the observed rate than the base, or further off."""
-        return tuple(claim for name in [*self.audits][1:] for claim in self.claims_of(name))
+        """For whom the other scores are nearer to the observed rate than the base, or
+        further off.
+        """
+        return tuple(
+            claim for name in [*self.audits][1:] for claim in self.claims_of(name)
+        )
 
     def claims_of(self, name: str) -> list[GroupChange]:
         """The claims about one score."""
         changes = self.changes[self.changes["score"] == name]
-        return claims_of(changes, name, self.base, (self.audits[self.base].groups, self.audits[name].groups))
+        return claims_of(
+            changes,
+            name,
+            self.base,
+            (self.audits[self.base].groups, self.audits[name].groups),
+        )
 
     def worse_groups(self, name: str) -> list[str]:
-        """The groups that a score is further off for than the base, with their O/E ratios as far as known."""
-        return [claim.words for claim in self.claims_of(name) if claim.direction == WORSE]
+        """The groups that a score is further off for than the base, with their O/E
+        ratios as far as known.
+        """
+        return [
+            claim.words for claim in self.claims_of(name) if claim.direction == WORSE
+        ]
 
     def fitted_on_these(self, name: str) -> bool:
-        """Whether a score was corrected by something that was fitted to these very people."""
+        """Whether a score was corrected by something that was fitted to these very
+        people.
+        """
         return bool(self.audits[name].settings["fitted_on_these"])
 
     def sentences(self, name: str) -> list[str]:
@@ -103,7 +121,9 @@ class Comparison(Pages):
 
     @property
     def all_notes(self) -> list[str]:
-        """The notes, and those of the last audit; the comparison itself says to whom a score was fitted."""
+        """The notes, and those of the last audit; the comparison itself says to whom a
+        score was fitted.
+        """
         last = [*self.audits.values()][-1]
         others = [note for note in last.notes if getattr(note, "about", "") != FITTING]
         return list(dict.fromkeys([*self.notes, *others]))
@@ -132,17 +152,19 @@ def compare(
 ) -> Comparison:
     """Audit several scores of the same people, and say by how much they differ.
 
-    With a data frame of any kind, name its columns, as for `audit`:
-    ``compare(frame, scores={"old": "risk", "new": "risk2"}, outcome="died", groups=["sex"])``.
+    With a data frame of any kind, name its columns, as for `audit`: ``compare(frame,
+    scores={"old": "risk", "new": "risk2"}, outcome="died", groups=["sex"])``.
 
     Parameters
     ----------
     scores : dict
-        Name and score of each; the first is the base. A score is an array, or a Correction (or a fitted
-        PMCBoost or MCBoost) that is applied to the base: then the comparison can say whether these are
-        the people it was fitted to, which an array of corrected scores cannot.
+        Name and score of each; the first is the base. A score is an array, or a
+        Correction (or a fitted PMCBoost or MCBoost) that is applied to the base: then
+        the comparison can say whether these are the people it was fitted to, which an
+        array of corrected scores cannot.
     y : array-like of shape (n,), or Atoms
-        Outcomes. With Atoms, the base is None (their own score) and the others are corrections.
+        Outcomes. With Atoms, the base is None (their own score) and the others are
+        corrections.
     sensitive_features, sample_weight, cluster, progress, **settings
         As for `audit`.
 
@@ -163,44 +185,72 @@ def compare(
     rule, identity = settings_and_names(settings)
     if not isinstance(scores, Mapping) or len(scores) < 2:
         raise InputError(
-            'scores must be a dict of two or more, such as {"base": s0, "PMCBoost": s1}', argument="scores"
+            'scores must be a dict of two or more, such as {"base": s0, "PMCBoost": s1}',
+            argument="scores",
         )
     if isinstance(y, Atoms):
-        audited_atoms(y, None, sensitive_features, sample_weight, cluster, rule)  # refuses these beside atoms
+        audited_atoms(
+            y, None, sensitive_features, sample_weight, cluster, rule
+        )  # refuses these beside atoms
         joint, values, fitted = _of_atoms(scores, y)
     else:
-        joint, values, fitted = _of_rows(scores, y, sensitive_features, sample_weight, cluster, rule)
+        joint, values, fitted = _of_rows(
+            scores, y, sensitive_features, sample_weight, cluster, rule
+        )
     names = list(scores)
     base = replace(joint, score=to_grid(values[names[0]]))
     joint = replace(joint, keys=base.record_keys())  # all scores are of the same people
     found = {}
     for i, name in enumerate(names):
-        atoms, part = rescored(joint, to_grid(values[name])), _part(progress, i, len(names))
+        atoms = rescored(joint, to_grid(values[name]))
+        part = _part(progress, i, len(names))
         found[name] = find(atoms, rule, fitted_on_these=fitted[name], progress=part)
-    audits = {name: assemble(replace(findings, called=name), identity) for name, findings in found.items()}
+    audits = {
+        name: assemble(replace(findings, called=name), identity)
+        for name, findings in found.items()
+    }
     pairs = [
-        ScorePair(name, joint, (values[names[0]], values[name]), (found[names[0]], found[name]))
+        ScorePair(
+            name,
+            joint,
+            (values[names[0]], values[name]),
+            (found[names[0]], found[name]),
+        )
         for name in names[1:]
     ]
-    groups = [profile.size.group for profile in found[names[0]].profiles if not profile.size.left_out]
-    flags = tuple(pair.flags(threshold, groups) for pair in pairs for threshold in rule.thresholds)
+    groups = [
+        profile.size.group
+        for profile in found[names[0]].profiles
+        if not profile.size.left_out
+    ]
+    flags = tuple(
+        pair.flags(threshold, groups) for pair in pairs for threshold in rule.thresholds
+    )
     base_audit = audits[names[0]]
     return Comparison(
         audits,
-        pd.DataFrame([row for pair in pairs for row in pair.differences()], columns=list(COLUMNS)),
+        pd.DataFrame(
+            [row for pair in pairs for row in pair.differences()], columns=list(COLUMNS)
+        ),
         pd.concat([pair.changes() for pair in pairs], ignore_index=True),
         flag_table(flags, base_audit.labels),
         tuple(
-            pair.name for pair in pairs if np.array_equal(to_grid(pair.scores[0]), to_grid(pair.scores[1]))
+            pair.name
+            for pair in pairs
+            if np.array_equal(to_grid(pair.scores[0]), to_grid(pair.scores[1]))
         ),
         _notes(names, fitted, base_audit.identity.unit),
         flags,
     )
 
 
-def _part(progress: Callable[[int, int], None] | None, i: int, n: int) -> Callable[[int, int], None] | None:
+def _part(
+    progress: Callable[[int, int], None] | None, i: int, n: int
+) -> Callable[[int, int], None] | None:
     """Progress of the i-th of n audits as part of the whole."""
-    return None if progress is None else lambda done, total: progress(i * total + done, n * total)
+    if progress is None:
+        return None
+    return lambda done, total: progress(i * total + done, n * total)
 
 
 def _of_atoms(
@@ -208,45 +258,77 @@ def _of_atoms(
 ) -> tuple[Atoms, dict[str, FloatArray], dict[str, bool | None]]:
     """Scores of each atom: their own, and what corrections make of it."""
     base, *others = scores
-    if scores[base] is not None or any(correction_in(scores[name]) is None for name in others):
+    if scores[base] is not None or any(
+        correction_in(scores[name]) is None for name in others
+    ):
         raise InputError(
             'with atoms, scores are {"base": None, ...}: None is their own score, the others are corrections',
             argument="scores",
         )
-    joint, corrections = numbered(atoms), {name: correction_in(scores[name]) for name in others}
+    joint = numbered(atoms)
+    corrections = {name: correction_in(scores[name]) for name in others}
     values: dict[str, FloatArray] = {base: from_grid(atoms.score)[joint.score]}
-    values |= {name: own.apply_to_atoms(atoms)[joint.score] for name, own in corrections.items()}
-    return joint, values, {base: None} | {name: own.fitted_to(atoms) for name, own in corrections.items()}
+    values |= {
+        name: own.apply_to_atoms(atoms)[joint.score]
+        for name, own in corrections.items()
+    }
+    return (
+        joint,
+        values,
+        {base: None}
+        | {name: own.fitted_to(atoms) for name, own in corrections.items()},
+    )
 
 
 def _of_rows(
-    scores: Mapping[str, Any], y: Any, features: Any, weight: Any, cluster: Any, rule: AuditSettings
+    scores: Mapping[str, Any],
+    y: Any,
+    features: Any,
+    weight: Any,
+    cluster: Any,
+    rule: AuditSettings,
 ) -> tuple[Atoms, dict[str, FloatArray], dict[str, bool | None]]:
     """Atoms of single rows, and the scores of each."""
-    base, corrections = next(iter(scores)), {name: correction_in(value) for name, value in scores.items()}
+    base = next(iter(scores))
+    corrections = {name: correction_in(value) for name, value in scores.items()}
     if corrections[base] is not None:
         raise refused("base is a correction", base=base)
-    arrays, invalid = dict(scores), "null" if rule.drop_missing else "error"
+    arrays = dict(scores)
+    invalid = "null" if rule.drop_missing else "error"
     for name, own in corrections.items():
         if own is not None:
             arrays[name] = own.apply(scores[base], features, invalid=invalid)
-    joint, values = rows_of_scores(arrays, y, features, weight, cluster=cluster, **rule.reading())
+    joint, values = rows_of_scores(
+        arrays, y, features, weight, cluster=cluster, **rule.reading()
+    )
     if cluster is None:
         joint = replace(joint, unused_id=warn_of_unused_ids(features, rule.words()))
     raw = rescored(joint, to_grid(values[base]))
-    return joint, values, {name: own and own.fitted_to(raw) for name, own in corrections.items()}
+    return (
+        joint,
+        values,
+        {name: own and own.fitted_to(raw) for name, own in corrections.items()},
+    )
 
 
-def _notes(names: list[str], fitted: dict[str, bool | None], unit: str) -> tuple[str, ...]:
+def _notes(
+    names: list[str], fitted: dict[str, bool | None], unit: str
+) -> tuple[str, ...]:
     from propcal.documents.audit_sentences import fitting_note
     from propcal.documents.words import words
 
-    notes = [fitting_note(False, name, unit=unit) for name, known in fitted.items() if known is False]
+    notes = [
+        fitting_note(False, name, unit=unit)
+        for name, known in fitted.items()
+        if known is False
+    ]
     return (*notes, words("notes", "differences", base=names[0]))
 
 
 def loss_of_everybody(comparison: Comparison) -> Any:
-    """The log loss of everybody before and after, and the change; NaN if there are too few people for one."""
+    """The log loss of everybody before and after, and the change; NaN if there are too
+    few people for one.
+    """
     table = comparison.differences
     rows = table[(table["measure"] == "log_loss") & (table["group"] == "everybody")]
     if len(rows):

@@ -1,4 +1,6 @@
-"""Findings: everything that is measured of one score, and of whom, before it is put into tables and words."""
+"""Findings: everything that is measured of one score, and of whom, before it is put
+into tables and words.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +11,22 @@ from typing import Any, get_args
 import numpy as np
 import pandas as pd
 
-from propcal.auditing.audit_claims import error_regions, group_claims, largest_errors, too_few_events
+from propcal.auditing.audit_claims import (
+    error_regions,
+    group_claims,
+    largest_errors,
+    too_few_events,
+)
 from propcal.auditing.bin_free import bin_free_table
-from propcal.auditing.chance import Chance, enough_people
 from propcal.auditing.claims import Claim
 from propcal.auditing.decision import decide
 from propcal.auditing.headcount import Counts
-from propcal.auditing.hypothesis_tests import CalibrationTest
-from propcal.auditing.measures import Estimate, checked_thresholds
 from propcal.auditing.named_errors import name_errors
 from propcal.auditing.profile import JudgedGroups, Profile, audited_groups, profiles
-from propcal.auditing.sample import FEWEST_CLUSTERS, Sample
+from propcal.auditing.statistics.chance import Chance, enough_people
+from propcal.auditing.statistics.hypothesis_tests import CalibrationTest
+from propcal.auditing.statistics.measures import Estimate, checked_thresholds
+from propcal.auditing.statistics.sample import FEWEST_CLUSTERS, Sample
 from propcal.core.arguments import WeightKind, check_choice, check_number
 from propcal.core.atoms import Atoms, LeftOutReport
 from propcal.core.categories import Categories, check_outcome_groups
@@ -52,7 +59,8 @@ class AuditedPeople:
         People with a score of exactly 0 or 1.
     resolution_bits : int
     rounding : LossBounds or None
-        What rounded scores can have changed; None if that is not known, or if scores are exact.
+        What rounded scores can have changed; None if that is not known, or if scores
+        are exact.
     frequencies, soft_labels : bool
     clusters : int
         Clusters of repeat visits; 0 if every row is a person.
@@ -88,12 +96,21 @@ class AuditedPeople:
     unused_id: str
 
     @classmethod
-    def of(cls, atoms: Atoms, counts: Counts, clusters: int, rounding: LossBounds | None) -> AuditedPeople:
+    def of(
+        cls, atoms: Atoms, counts: Counts, clusters: int, rounding: LossBounds | None
+    ) -> AuditedPeople:
         """From atoms without clusters, and their counts."""
-        weight, patterns = atoms.weight.astype(np.float64), atoms.patterns
+        weight = atoms.weight.astype(np.float64)
+        patterns = atoms.patterns
         heaviest = ratio(atoms.weight_sq, weight, 0.0).max()
-        named = [name for name, levels in zip(patterns.attributes, patterns.levels) if None in levels]
-        missing = np.rint(counts.missing.people.sum(axis=0)).astype(int).ravel().tolist()
+        named = [
+            name
+            for name, levels in zip(patterns.attributes, patterns.levels)
+            if None in levels
+        ]
+        missing = (
+            np.rint(counts.missing.people.sum(axis=0)).astype(int).ravel().tolist()
+        )
         return cls(
             patterns=patterns,
             people=atoms.n_people,
@@ -138,7 +155,9 @@ class AuditSettings(AuditRule, CategoryRule):
 
 
 def settings_and_names(arguments: Mapping[str, Any]) -> tuple[AuditSettings, Identity]:
-    """The arguments of an audit, without its data: settings, and names for its words."""
+    """The arguments of an audit, without its data: settings, and names for its
+    words.
+    """
     called = {argument_of(f): f.name for f in fields(Identity)}
     settings = {name: value for name, value in arguments.items() if name not in called}
     names = {called[name]: value for name, value in arguments.items() if name in called}
@@ -149,13 +168,14 @@ def settings_and_names(arguments: Mapping[str, Any]) -> tuple[AuditSettings, Ide
 class Findings:
     """What was measured, of whom, and by which rule.
 
-    `claims` are what is stated of everybody and of groups, `left` the O/E ratios that they leave of other
-    errors. `certain` has for each group tested how far off it can be, with 95 % confidence for all together
-    and for each alone. `untested` says why there are no tests (empty
-    if there are), `min_share` from which share a cell counts, `fitted_on_these` whether the score was
-    corrected by something fitted to these people (None: it was not corrected), `shared` the atoms if they are
-    shared ones, `shared_losses` what their exact losses can be; `bin_free` has the measures without bins, if
-    they were asked for; `called` is the name of the score in a comparison.
+    `claims` are what is stated of everybody and of groups, `left` the O/E ratios that
+    they leave of other errors. `certain` has for each group tested how far off it can
+    be, with 95 % confidence for all together and for each alone. `untested` says why
+    there are no tests (empty if there are), `min_share` from which share a cell counts,
+    `fitted_on_these` whether the score was corrected by something fitted to these
+    people (None: it was not corrected), `shared` the atoms if they are shared ones,
+    `shared_losses` what their exact losses can be; `bin_free` has the measures without
+    bins, if they were asked for; `called` is the name of the score in a comparison.
     """
 
     rule: AuditSettings
@@ -177,15 +197,23 @@ class Findings:
     called: str = ""
 
     def subject(self, identity: Identity) -> Identity:
-        """The identity under which a verdict speaks of the score; in a comparison each has its name."""
+        """The identity under which a verdict speaks of the score; in a comparison each
+        has its name.
+        """
         if not self.called:
             return identity
         own = f"“{self.called}”"
-        return replace(identity, score=f"{identity.score} ({own})" if identity.score else own)
+        return replace(
+            identity, score=f"{identity.score} ({own})" if identity.score else own
+        )
 
     def without_samples(self) -> Findings:
-        """Without people and draws: what an audit keeps, so that its counts can be protected later."""
-        return replace(self, profiles=[], noise=replace(self.noise, rates=self.noise.rates[:0]))
+        """Without people and draws: what an audit keeps, so that its counts can be
+        protected later.
+        """
+        return replace(
+            self, profiles=[], noise=replace(self.noise, rates=self.noise.rates[:0])
+        )
 
 
 def find(
@@ -197,7 +225,8 @@ def find(
 ) -> Findings:
     """Measure everything, from atoms that may have clusters of repeated people."""
     rng = Draws(rule.random_state)
-    keyed, atoms = atoms, without_keys(atoms)
+    keyed = atoms
+    atoms = without_keys(atoms)
     bare = without_clusters(atoms)
     check_outcome_groups(bare)
     sizes = audited_groups(bare, rule.words(), n_memberships=len(atoms.patterns))
@@ -215,16 +244,30 @@ def find(
         _check_enough(everybody, rule.within)
         tests, _ = decide(atoms, everybody, table, sizes, judged, noise.effect)
     named = {EVERYBODY.name, *(test.test for test in tests)}
-    tested = [one for one in measured if one.size.group.name in named and not one.size.left_out]
+    tested = [
+        one
+        for one in measured
+        if one.size.group.name in named and not one.size.left_out
+    ]
     claims, left = _claims(atoms, measured, tested, tests)
-    errors = [] if untested else largest_errors([one.sample for one in tested])
+    if untested:
+        errors = []
+    else:
+        errors = largest_errors([one.sample for one in tested])
     min_share = rule.share_of(table.bins)
-    counts = Counts.of(atoms, [one.size.group for one in measured], table.bins, rule.thresholds)
+    counts = Counts.of(
+        atoms, [one.size.group for one in measured], table.bins, rule.thresholds
+    )
 
     def bounds(own: Atoms) -> LossBounds:
-        return loss_bounds(own, table, rho=rule.rho, min_share=min_share, min_people=rule.min_people)
+        return loss_bounds(
+            own, table, rho=rule.rho, min_share=min_share, min_people=rule.min_people
+        )
 
-    rounding = bounds(bare) if bare.resolution_bits < 32 and fitted_on_these is None else None
+    if bare.resolution_bits < 32 and fitted_on_these is None:
+        rounding = bounds(bare)
+    else:
+        rounding = None
     shared = keyed if keyed.shared is not None else None
     return Findings(
         rule=rule,
@@ -242,41 +285,71 @@ def find(
         counts=counts,
         shared=shared,
         shared_losses=None if shared is None else bounds(shared),
-        bin_free=None if untested or not rule.bin_free else _bin_free(atoms, measured, rule),
+        bin_free=None
+        if untested or not rule.bin_free
+        else _bin_free(atoms, measured, rule),
     )
 
 
 def _check_enough(everybody: Sample, within: float | None) -> None:
-    """Refuse a question that these people could not answer even if the score were right."""
-    expected, total, effect = everybody.expected, everybody.total, everybody.variance_ratio
-    if within is not None and (why := too_few_events(within, expected, expected / total, effect)):
+    """Refuse a question that these people could not answer even if the score were
+    right.
+    """
+    expected = everybody.expected
+    total = everybody.total
+    effect = everybody.variance_ratio
+    if within is not None and (
+        why := too_few_events(within, expected, expected / total, effect)
+    ):
         raise refused("within too narrow", within=within, why=why)
 
 
 def _claims(
-    atoms: Atoms, measured: list[Profile], tested: list[Profile], tests: Sequence[CalibrationTest]
+    atoms: Atoms,
+    measured: list[Profile],
+    tested: list[Profile],
+    tests: Sequence[CalibrationTest],
 ) -> tuple[tuple[Claim, ...], dict[str, Estimate]]:
-    """What is stated of everybody and of groups, and what that leaves of other errors."""
+    """What is stated of everybody and of groups, and what that leaves of other
+    errors.
+    """
     if not any(test.rejected for test in tests):
         return (), {}
     own = with_effect(without_clusters(atoms), repeat_effect(atoms))
-    parts = [one.size.group for one in tested[1:] if one.size.people < measured[0].size.people]
+    parts = [
+        one.size.group
+        for one in tested[1:]
+        if one.size.people < measured[0].size.people
+    ]
     errors = name_errors(own, parts, tests)
     regions = error_regions(own, curve=errors.curve)
     return group_claims(atoms, measured, tests, errors, regions), errors.left
 
 
-def _bin_free(atoms: Atoms, measured: list[Profile], rule: AuditSettings) -> pd.DataFrame | None:
-    """Measures without bins of everybody and the groups that are tested; None if there are none."""
-    tested = [profile.size for profile in measured if not profile.size.left_out and not profile.too_few]
-    return bin_free_table(atoms, tested, rule.n_draws, Draws(rule.random_state)) if tested else None
+def _bin_free(
+    atoms: Atoms, measured: list[Profile], rule: AuditSettings
+) -> pd.DataFrame | None:
+    """Measures without bins of everybody and the groups that are tested; None if there
+    are none.
+    """
+    tested = [
+        profile.size
+        for profile in measured
+        if not profile.size.left_out and not profile.too_few
+    ]
+    if tested:
+        return bin_free_table(atoms, tested, rule.n_draws, Draws(rule.random_state))
+    return None
 
 
 def _untested(atoms: Atoms, everybody: Sample) -> str:
     """Why nothing can be tested, or an empty text."""
     if atoms.soft_labels:
         swapped = bool(np.all((atoms.score == 0) | (atoms.score == UNIT)))
-        hint = "; scores are all 0 or 1: are score and outcome swapped?" if swapped else ""
+        if swapped:
+            hint = "; scores are all 0 or 1: are score and outcome swapped?"
+        else:
+            hint = ""
         return f"the outcomes are soft labels, whose noise is not known{hint}"
     if everybody.cluster is None or everybody.n_clusters >= FEWEST_CLUSTERS:
         return ""

@@ -1,4 +1,6 @@
-"""What findings and measures are called: one table for terminal, notebook, page and plots."""
+"""What findings and measures are called: one table for terminal, notebook, page and
+plots.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +11,23 @@ from propcal.core.criterion import CRITERIA, MEAN_SQUARES, MEANINGS
 TYPICAL = "over all cells, without what chance adds"
 LOSSES = (*CRITERIA, "dc")
 # Conclusions on the score as a whole.
-MISCALIBRATED, NONE_FOUND = "miscalibrated", "no miscalibration found"
-SHOWN, NOT_SHOWN = "shown to be within", "not shown to be within"  # so many percent
+MISCALIBRATED = "miscalibrated"
+NONE_FOUND = "no miscalibration found"
+# so many percent
+SHOWN = "shown to be within"
+NOT_SHOWN = "not shown to be within"
 # Both of the score and of a group or a cell.
-NOT_ENOUGH, UNTESTED = "not enough data", "not tested"
+NOT_ENOUGH = "not enough data"
+UNTESTED = "not tested"
 # Findings on a group or a cell; the last one on groups that are listed without a test.
-TOO_LOW, TOO_HIGH, CHANCE, LEFT_OUT = "too low", "too high", "could be chance", "shown but not tested"
+TOO_LOW = "too low"
+TOO_HIGH = "too high"
+CHANCE = "could be chance"
+LEFT_OUT = "shown but not tested"
 WRONG = (TOO_HIGH, TOO_LOW)
 # The O/E ratio of a group in comparison with the others; also said of a Brier score.
-HIGHER, LOWER = "higher", "lower"
+HIGHER = "higher"
+LOWER = "lower"
 AS_COMPARED = {TOO_LOW: HIGHER, TOO_HIGH: LOWER}
 
 
@@ -38,7 +48,8 @@ class MeasureName:
     digits : int
         After the point, wherever the measure is printed.
     reading : str
-        How to read it in a word or two. Measures that have one are key figures of a page.
+        How to read it in a word or two. Measures that have one are key figures of a
+        page.
     of_groups : bool
         Whether the table of groups has a column for it.
     """
@@ -52,20 +63,39 @@ class MeasureName:
     of_groups: bool = False
 
     def shown(self, value: float) -> float:
-        """The value as it is printed: an estimate of a mean square may fall below 0, which is shown as 0."""
-        return max(value, 0.0) if self.key.endswith("_mean_square") and value == value else value
+        """The value as it is printed: an estimate of a mean square may fall below 0,
+        which is shown as 0.
+        """
+        if self.key.endswith("_mean_square") and value == value:
+            return max(value, 0.0)
+        return value
 
 
 _NAMES = (
-    *(MeasureName(key, key.upper(), f"{key.upper()} loss", text) for key, text in MEANINGS.items()),
-    MeasureName("dc", "DC", "DC loss", "largest log-ratio of the observed rates of two groups"),
-    *(MeasureName(f"{key}_mean_square", key.upper(), name, TYPICAL, 4) for key, name in MEAN_SQUARES.items()),
+    *(
+        MeasureName(key, key.upper(), f"{key.upper()} loss", text)
+        for key, text in MEANINGS.items()
+    ),
     MeasureName(
-        "observed_expected", "O/E", "O/E ratio", "observed over expected events", 2, "1 is right on average"
+        "dc", "DC", "DC loss", "largest log-ratio of the observed rates of two groups"
+    ),
+    *(
+        MeasureName(f"{key}_mean_square", key.upper(), name, TYPICAL, 4)
+        for key, name in MEAN_SQUARES.items()
+    ),
+    MeasureName(
+        "observed_expected",
+        "O/E",
+        "O/E ratio",
+        "observed over expected events",
+        2,
+        "1 is right on average",
     ),
     MeasureName("intercept", "intercept", "calibration intercept", digits=2),
     MeasureName("slope", "slope", "calibration slope", "", 2, "below 1: too extreme"),
-    MeasureName("auroc", "AUROC", "AUROC", reading="0.5 is chance, 1 is perfect", of_groups=True),
+    MeasureName(
+        "auroc", "AUROC", "AUROC", reading="0.5 is chance, 1 is perfect", of_groups=True
+    ),
     MeasureName("brier", "Brier", "Brier score", reading="lower is better"),
     MeasureName("log_loss", "log loss", "log loss"),
 )

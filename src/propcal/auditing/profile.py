@@ -8,27 +8,37 @@ from typing import Any
 
 import numpy as np
 
-from propcal.auditing.logistic_calibration import DISTANCES, calibration
-from propcal.auditing.measures import FORMULAS, UNKNOWN, Estimate, auroc, decision_curve
-from propcal.auditing.sample import Sample
+from propcal.auditing.statistics.logistic_calibration import DISTANCES, calibration
+from propcal.auditing.statistics.measures import (
+    FORMULAS,
+    UNKNOWN,
+    Estimate,
+    auroc,
+    decision_curve,
+)
+from propcal.auditing.statistics.sample import Sample
 from propcal.core.atoms import Atoms
 from propcal.core.conditions import Where
 from propcal.core.draws import Draws
 from propcal.core.groups import EVERYBODY, Group, Groups, GroupSize, membership
 
 CURVE = ("score", "outcome_rate", "low", "high")
-MIN_GROUP, MIN_EVENTS = 50, 10  # what a group needs to be tested, by default
-FEWEST_EFFECTIVE = 30  # people of equal weight, below which no estimate is shown (NCHS standards, 2017)
+# what a group needs to be tested, by default
+MIN_GROUP = 50
+MIN_EVENTS = 10
+# people of equal weight, below which no estimate is shown (NCHS standards, 2017)
+FEWEST_EFFECTIVE = 30
 FITTED = ("intercept", "slope", *DISTANCES)  # by logistic regression
 MEASURES = ("observed_expected", *FITTED, *[*FORMULAS][1:])
 
 
 @dataclass(frozen=True)
 class JudgedGroups:
-    """Which groups are tested: those with enough people, and enough expected events and non-events.
+    """Which groups are tested: those with enough people, and enough expected events and
+    non-events.
 
-    Events are expected by the score or at the rate of everybody, whichever gives more: a score of nearly 0
-    must not hide the events of a large group.
+    Events are expected by the score or at the rate of everybody, whichever gives more:
+    a score of nearly 0 must not hide the events of a large group.
     """
 
     people: int
@@ -36,16 +46,24 @@ class JudgedGroups:
     rate: float
 
     @classmethod
-    def of(cls, atoms: Atoms, people: int = MIN_GROUP, events: int = MIN_EVENTS) -> JudgedGroups:
+    def of(
+        cls, atoms: Atoms, people: int = MIN_GROUP, events: int = MIN_EVENTS
+    ) -> JudgedGroups:
         """With the rate of these people."""
         return cls(people, events, float(atoms.positives.sum() / atoms.weight.sum()))
 
     def too_few(self, sample: Sample) -> str:
         """Why a group is too small to be tested; empty if it is not."""
-        return self.too_few_of(sample.n_people, sample.effective, sample.expected, sample.total)
+        return self.too_few_of(
+            sample.n_people, sample.effective, sample.expected, sample.total
+        )
 
-    def too_few_of(self, people: int, effective: float, expected: float, weight: float) -> str:
-        """`too_few` of a number of people, their worth, the events that scores expect, and the weight."""
+    def too_few_of(
+        self, people: int, effective: float, expected: float, weight: float
+    ) -> str:
+        """`too_few` of a number of people, their worth, the events that scores expect,
+        and the weight.
+        """
         if people < self.people:
             return f"fewer than {self.people:,} people"
         if dominated(people, effective):
@@ -65,10 +83,11 @@ def dominated(people: int, effective: float) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Profile:
-    """One group: who it is, its people, and its measures (NaN where there are too few people).
+    """One group: who it is, its people, and its measures (NaN where there are too few
+    people).
 
-    `too_few` says why the group is not tested, if it is too small; a small group that the user did not name
-    is also left out of the groups that count (`size.left_out`).
+    `too_few` says why the group is not tested, if it is too small; a small group that
+    the user did not name is also left out of the groups that count (`size.left_out`).
     """
 
     size: GroupSize
@@ -85,8 +104,12 @@ class Profile:
         return bool(self.thresholds)
 
 
-def audited_groups(atoms: Atoms, words: Groups, *, n_memberships: int | None = None) -> list[GroupSize]:
-    """Everybody, and every group there is; groups that a missing value rules out say so."""
+def audited_groups(
+    atoms: Atoms, words: Groups, *, n_memberships: int | None = None
+) -> list[GroupSize]:
+    """Everybody, and every group there is; groups that a missing value rules out say
+    so.
+    """
     words.refuse_too_many(atoms.patterns, n_memberships)
     everybody = GroupSize(EVERYBODY, atoms.n_people, 1.0)
     found = words.sizes(atoms, gamma=0.0)
@@ -102,7 +125,9 @@ def profiles(
     rng: Draws,
     progress: Callable[[int, int], None] | None,
 ) -> list[Profile]:
-    """Measure every group: those that count first; `progress` gets the numbers of groups done and in all."""
+    """Measure every group: those that count first; `progress` gets the numbers of
+    groups done and in all.
+    """
     inside = membership([size.group for size in sizes], atoms.patterns)
     found = []
     for i, (size, members) in enumerate(zip(sizes, inside)):
@@ -117,7 +142,9 @@ def profiles(
 
 
 def _named(group: Group, atoms: Atoms) -> bool:
-    """Whether the user named this very group: everybody, or the people who meet a condition."""
+    """Whether the user named this very group: everybody, or the people who meet a
+    condition.
+    """
     if not group.conditions:
         return True
     (attribute, _), *others = group.conditions
@@ -125,13 +152,31 @@ def _named(group: Group, atoms: Atoms) -> bool:
 
 
 def profile_of(
-    size: GroupSize, sample: Sample, too_few: str, min_people: int, thresholds: Sequence[float], rng: Draws
+    size: GroupSize,
+    sample: Sample,
+    too_few: str,
+    min_people: int,
+    thresholds: Sequence[float],
+    rng: Draws,
 ) -> Profile:
-    """Measure one group, if it has enough people and no few of them carry most of the weight."""
+    """Measure one group, if it has enough people and no few of them carry most of the
+    weight.
+    """
     if sample.n_people < min_people or dominated(sample.n_people, sample.effective):
-        return Profile(size, sample, too_few, dict.fromkeys(MEASURES, UNKNOWN), {}, {}, {})
+        return Profile(
+            size, sample, too_few, dict.fromkeys(MEASURES, UNKNOWN), {}, {}, {}
+        )
     fitted = calibration(sample.narrow, rng)
-    measures = {name: formula(sample) for name, formula in FORMULAS.items() if name != "auroc"}
-    measures |= {name: getattr(fitted, name) for name in FITTED} | {"auroc": auroc(sample.narrow)}
-    curve = {} if fitted.curve is None else dict(zip(CURVE, fitted.curve.T))
-    return Profile(size, sample, too_few, measures, curve, *decision_curve(sample, thresholds))
+    measures = {
+        name: formula(sample) for name, formula in FORMULAS.items() if name != "auroc"
+    }
+    measures |= {name: getattr(fitted, name) for name in FITTED} | {
+        "auroc": auroc(sample.narrow)
+    }
+    if fitted.curve is None:
+        curve = {}
+    else:
+        curve = dict(zip(CURVE, fitted.curve.T))
+    return Profile(
+        size, sample, too_few, measures, curve, *decision_curve(sample, thresholds)
+    )

@@ -23,14 +23,17 @@ from propcal.cli.commands_from_records import LISTS, Commands, add_command, as_f
 from propcal.cli.corrections import apply, export, fit, show
 from propcal.cli.demo import demo
 from propcal.cli.monitor import monitor
-from propcal.cli.screen import listen, log, logged, voice
+from propcal.cli.terminal import listen, log, logged, voice
 from propcal.errors import PropcalError, TooManyUnseenError, plain
-from propcal.files.transaction import forget_written, written
+from propcal.formats.transaction import forget_written, written
 
 NO_MORE = (ENOSPC, EDQUOT, EFBIG, EIO)  # errors of a device that is full or gone
-# an option that is wrong or missing: UsageError, which versions of typer keep in different places
+# an option that is wrong or missing: UsageError, which versions of typer keep in
+# different places
 WRONG_USAGE: Any = typer.BadParameter.__base__
-LONGEST_WORD = 500  # longer words of an error, such as a number of 5,000 digits, are cut
+LONGEST_WORD = (
+    500  # longer words of an error, such as a number of 5,000 digits, are cut
+)
 
 app = typer.Typer(
     name="propcal",
@@ -43,8 +46,20 @@ app = typer.Typer(
 
 EVERY = (demo, audit, fit, show, apply, discover, monitor, sites, atoms, merge, export)
 PAPER = (
-    *(of_paper.simulation, of_paper.theory, of_paper.cohort, of_paper.admissions, of_paper.experiment),
-    *(of_paper.tables, of_paper.figures, of_paper.reproduction, of_paper.benefit, of_paper.all_),
+    *(
+        of_paper.simulation,
+        of_paper.theory,
+        of_paper.cohort,
+        of_paper.admissions,
+        of_paper.experiment,
+    ),
+    *(
+        of_paper.tables,
+        of_paper.figures,
+        of_paper.reproduction,
+        of_paper.benefit,
+        of_paper.all_,
+    ),
 )
 paper = typer.Typer(cls=Commands, no_args_is_help=True, rich_markup_mode="rich")
 for into, commands in ((app, EVERY), (paper, PAPER)):
@@ -62,20 +77,37 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+        bool,
+        typer.Option(
+            "--version",
+            callback=_version,
+            is_eager=True,
+            help="Print the version and exit.",
+        ),
     ] = False,
-    quiet: Annotated[  # this and --log are taken from the command line before it is read
-        bool, typer.Option("--quiet", help="Print errors and failed conditions only, and results as JSON.")
+    # this and --log are taken from the command line before it is read
+    quiet: Annotated[
+        bool,
+        typer.Option(
+            "--quiet",
+            help="Print errors and failed conditions only, and results as JSON.",
+        ),
     ] = False,
     log: Annotated[
-        str, typer.Option(metavar="text|json", help="How to write notes and errors, on standard error.")
+        str,
+        typer.Option(
+            metavar="text|json",
+            help="How to write notes and errors, on standard error.",
+        ),
     ] = "text",
 ) -> None:
     """Example: propcal audit visits.csv --score risk --outcome died --groups race,sex
 
-    propcal finds the groups for whom a risk score is miscalibrated, and corrects the score.
+    propcal finds the groups for whom a risk score is miscalibrated, and corrects the
+    score.
 
-    Start with [bold]propcal demo[/bold], or with your own data: [bold]propcal audit --help[/bold].
+    Start with [bold]propcal demo[/bold], or with your own data: [bold]propcal audit
+    --help[/bold].
     """
 
 
@@ -84,7 +116,8 @@ def main(arguments: list[str] | None = None) -> None:
     alone = arguments is None  # run as a program, not called from Python
     arguments = sys.argv[1:] if arguments is None else arguments
     if alone and isinstance(getattr(sys.stdout, "buffer", None), io.RawIOBase):
-        # PYTHONUNBUFFERED: without a buffer, Python drops what a pipe or a full disk does not take at once
+        # PYTHONUNBUFFERED: without a buffer, Python drops what a pipe or a full disk
+        # does not take at once
         whole = io.BufferedWriter(sys.stdout.buffer)
         sys.stdout = io.TextIOWrapper(whole, sys.stdout.encoding, sys.stdout.errors)
     stopping.forget()
@@ -93,7 +126,8 @@ def main(arguments: list[str] | None = None) -> None:
         signal.signal(number, stopping.ask)
     forget_written()
     hook = sys.unraisablehook
-    # where Python could only print the exception of an interruption, print nothing: one line follows
+    # where Python could only print the exception of an interruption, print nothing: one
+    # line follows
     sys.unraisablehook = lambda lost: hook(lost) if stopping.asked() is None else None
     try:
         code = logged(lambda: _run(arguments), written)
@@ -107,18 +141,26 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _signals() -> list[signal.Signals]:
-    """The signals after which a command cleans up: Ctrl-C, a scheduler's, and that of a closed session."""
+    """The signals after which a command cleans up: Ctrl-C, a scheduler's, and that of a
+    closed session.
+    """
     if threading.current_thread() is not threading.main_thread():
         return []
     known = [getattr(signal, name, None) for name in ("SIGINT", "SIGTERM", "SIGHUP")]
-    return [n for n in known if n is not None and signal.getsignal(n) is not signal.SIG_IGN]  # as nohup asks
+    return [
+        n for n in known if n is not None and signal.getsignal(n) is not signal.SIG_IGN
+    ]  # as nohup asks
 
 
 def _call(arguments: list[str]) -> int:
-    """The exit code of a command; any error after an interruption counts as the interruption."""
+    """The exit code of a command; any error after an interruption counts as the
+    interruption.
+    """
     try:
         rest = listen(arguments, [*(one.__name__ for one in EVERY), "paper"])
-        code = int(app(rest or ["--help"], prog_name="propcal", standalone_mode=False) or 0)
+        code = int(
+            app(rest or ["--help"], prog_name="propcal", standalone_mode=False) or 0
+        )
         sys.stdout.flush()  # fail if the result cannot be printed
         return code
     except KeyboardInterrupt:  # also before typer handles it
@@ -127,7 +169,9 @@ def _call(arguments: list[str]) -> int:
         number = stopping.asked()
         if number is not None:
             return 128 + number
-        if isinstance(error, SystemExit):  # how typer ends a command: with 1 if nobody reads our output
+        if isinstance(
+            error, SystemExit
+        ):  # how typer ends a command: with 1 if nobody reads our output
             if error.code == 1:
                 raise BrokenPipeError from None
             return int(error.code or 0)
@@ -137,12 +181,19 @@ def _call(arguments: list[str]) -> int:
 
 
 def _run(arguments: list[str]) -> int:
-    if sys.stdout is None:  # as by >&-; the next file that is opened would take its place
-        _tell("standard output is closed; redirect it instead, for example to /dev/null")
+    if (
+        sys.stdout is None
+    ):  # as by >&-; the next file that is opened would take its place
+        _tell(
+            "standard output is closed; redirect it instead, for example to /dev/null"
+        )
         return 2
     try:
         code = _call(arguments)
-        text = _interrupted() if code == 130 or code - 128 == stopping.asked() else ""
+        if code == 130 or code - 128 == stopping.asked():
+            text = _interrupted()
+        else:
+            text = ""
     except BrokenPipeError:  # the reader of our output closed it
         _give_up_stdout()
         sys.stderr.close()
@@ -171,7 +222,10 @@ def _ended_by(error: Exception) -> tuple[int, str]:
     elif "PROPCAL_DEBUG" in os.environ:
         raise error
     else:  # the text is not shown: it may quote a row
-        return 70, f"unexpected {type(error).__name__}; PROPCAL_DEBUG=1 shows where{_so_far()}"
+        return (
+            70,
+            f"unexpected {type(error).__name__}; PROPCAL_DEBUG=1 shows where{_so_far()}",
+        )
     return 2, " ".join(plain(word, LONGEST_WORD) for word in text.split())
 
 
@@ -186,22 +240,33 @@ def _usage_trouble(error: Any) -> str:
     unknown = getattr(error, "option_name", None)
     if not hasattr(error, "possibilities") or unknown is None:
         return told
-    nearest = f" Did you mean {error.possibilities[0]}?" if error.possibilities else ""
+    if error.possibilities:
+        nearest = f" Did you mean {error.possibilities[0]}?"
+    else:
+        nearest = ""
     return f"No such option {unknown}.{nearest}"
 
 
 def _system_trouble(error: OSError) -> str:
-    """An error of the operating system, while writing to standard output or to a file."""
-    if error.errno in NO_MORE and error.filename is None:  # for a file, the name would be known
+    """An error of the operating system, while writing to standard output or to a
+    file.
+    """
+    if (
+        error.errno in NO_MORE and error.filename is None
+    ):  # for a file, the name would be known
         _give_up_stdout()
         return f"cannot write to standard output: {error.strerror}{_so_far()}"
     if error.errno == ENOSPC:
         return f"there is no space left to write {error.filename}; free some space, or use another disk"
-    return f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
+    if error.filename and error.strerror:
+        return f"{error.filename}: {error.strerror}"
+    return str(error)
 
 
 def _give_up_stdout() -> None:
-    """Discard output that could not be printed, so that Python does not try again when it exits."""
+    """Discard output that could not be printed, so that Python does not try again when
+    it exits.
+    """
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
@@ -209,7 +274,9 @@ def _give_up_stdout() -> None:
 def _so_far() -> str:
     """The files that were written before the error."""
     files = ", ".join(map(str, written()))
-    return f"; these files were written nevertheless: {files}" if files else ""
+    if files:
+        return f"; these files were written nevertheless: {files}"
+    return ""
 
 
 def _interrupted() -> str:

@@ -1,4 +1,6 @@
-"""``propcal atoms`` and ``merge``; and how every command reads people, or atoms files, as atoms."""
+"""``propcal atoms`` and ``merge``; and how every command reads people, or atoms files,
+as atoms.
+"""
 
 from __future__ import annotations
 
@@ -12,16 +14,25 @@ import typer
 
 import propcal
 from propcal.cli.commands_from_records import CONFIG, FORCE, OFFERED, Files, words
-from propcal.cli.screen import check_file, log, progress, say, warnings_as_lines
+from propcal.cli.terminal import check_file, log, progress, say, warnings_as_lines
 from propcal.errors import InputError, refused
-from propcal.files.transaction import outputs
+from propcal.formats.transaction import outputs
 from propcal.options import DATA, OUTPUT, Reading, Roles, given
 
 if TYPE_CHECKING:
-    from propcal.data.source import NamedColumns
+    from propcal.reading.source import NamedColumns
 
 # options that are arguments of `NamedColumns`
-COLUMNS = ("score", "outcome", "weight", "weight_kind", "cluster", "resolution", "positive", "drop_missing")
+COLUMNS = (
+    "score",
+    "outcome",
+    "weight",
+    "weight_kind",
+    "cluster",
+    "resolution",
+    "positive",
+    "drop_missing",
+)
 OUT = OUTPUT.required("--output -o FILE", "Write the atoms to this file.")
 
 
@@ -34,9 +45,11 @@ def atoms(
     force: bool = FORCE,
     config: Path | None = CONFIG,
 ) -> None:
-    """Reduce files of any size to atoms: counts of people and events by group and score.
+    """Reduce files of any size to atoms: counts of people and events by group and
+    score.
 
-    An audit or a fit needs nothing else. propcal merge adds up the atoms of months or sites.
+    An audit or a fit needs nothing else. propcal merge adds up the atoms of months or
+    sites.
 
     For example:
 
@@ -51,8 +64,8 @@ def atoms(
     Parameters
     ----------
     share
-        Write atoms that may be shared: scores are merged and rare levels folded, so that every cell has at
-        least 11 people with the outcome and 11 without it.
+        Write atoms that may be shared: scores are merged and rare levels folded, so
+        that every cell has at least 11 people with the outcome and 11 without it.
     """
     from propcal.protect.shared_atoms import share_atoms
 
@@ -67,7 +80,8 @@ def atoms(
 
 def merge(
     files: Annotated[
-        list[Path], typer.Argument(metavar="FILES", help="Two or more files from propcal atoms.")
+        list[Path],
+        typer.Argument(metavar="FILES", help="Two or more files from propcal atoms."),
     ],
     allow_repeated: bool = DATA.flag(),
     output: Path = OUT,
@@ -75,7 +89,8 @@ def merge(
 ) -> None:
     """Add up atoms files, for example of months or sites.
 
-    The sum of exact atoms equals the atoms of all people together. Shared atoms stay apart by their file.
+    The sum of exact atoms equals the atoms of all people together. Shared atoms stay
+    apart by their file.
 
     For example:
 
@@ -86,11 +101,13 @@ def merge(
     allow_repeated
         Add files up even if two of them have the same scores, outcomes and weights.
     """
-    from propcal.data.file_source import find_files
+    from propcal.reading.file_source import find_files
 
     paths = find_files(files)
     if len(paths) < 2:
-        raise InputError("merge needs at least two atoms files; one was named", argument="files")
+        raise InputError(
+            "merge needs at least two atoms files; one was named", argument="files"
+        )
     check_file(output, paths, force=force)
     total = _merged(paths, allow_repeated=allow_repeated)
     with outputs(force=force):
@@ -114,16 +131,20 @@ def read_people(
 ) -> propcal.Atoms:
     """Reduce files of any size to atoms, with the columns that a correction reads.
 
-    All files take the same path; a small file takes a tenth of a second longer than in memory.
+    All files take the same path; a small file takes a tenth of a second longer than in
+    memory.
     """
-    from propcal.data.csv_parquet_excel import is_atoms_file
-    from propcal.data.file_source import FileSource, find_files, open_file
+    from propcal.reading.csv_parquet_excel import is_atoms_file
+    from propcal.reading.file_source import FileSource, find_files, open_file
 
-    groups, paths = groups_of(roles), find_files(files)
+    groups = groups_of(roles)
+    paths = find_files(files)
     for path in paths:
         if path.suffix == ".json" and _begins(path, 64).lstrip().startswith(b"{"):
             raise refused("json for people", path=path)
-    kept = [path for path in paths if _begins(path, 4) == b"PAR1" and is_atoms_file(path)]
+    kept = [
+        path for path in paths if _begins(path, 4) == b"PAR1" and is_atoms_file(path)
+    ]
     if kept:
         typed = words("atoms", replace(roles, na=None, weight_kind=None))
         if typed:
@@ -135,25 +156,40 @@ def read_people(
     if roles.score is None or roles.outcome is None:
         people: Any = open_file(paths[0])
         lacking = "--score" if roles.score is None else "--outcome"
-        raise refused("no column named", path=paths[0], columns=some_names(people.names), lacking=lacking)
+        raise refused(
+            "no column named",
+            path=paths[0],
+            columns=some_names(people.names),
+            lacking=lacking,
+        )
     columns = named_columns(roles, reading, groups)
     with progress("Reading") as done:
-        source = FileSource(paths, na=roles.na or [], memory_limit=reading.memory_limit, progress=done)
+        source = FileSource(
+            paths, na=roles.na or [], memory_limit=reading.memory_limit, progress=done
+        )
         return source.atoms(columns, site=roles.site, correction=correction)
 
 
-def named_columns(roles: Roles, reading: Reading, groups: propcal.Groups) -> NamedColumns:
+def named_columns(
+    roles: Roles, reading: Reading, groups: propcal.Groups
+) -> NamedColumns:
     """Which columns of files are read, and what they are taken for."""
-    from propcal.data.source import NamedColumns
+    from propcal.reading.source import NamedColumns
 
     options = given(roles, reading)
-    return NamedColumns(**{name: options[name] for name in COLUMNS if name in options}, groups=groups)
+    return NamedColumns(
+        **{name: options[name] for name in COLUMNS if name in options}, groups=groups
+    )
 
 
-def note_unused_labels(labels: Mapping[str, Mapping[str, str]], atoms: propcal.Atoms) -> None:
+def note_unused_labels(
+    labels: Mapping[str, Mapping[str, str]], atoms: propcal.Atoms
+) -> None:
     """Say which labels name no level of the groups."""
     known = dict(zip(atoms.patterns.attributes, atoms.patterns.levels))
-    for column, level in ((column, level) for column, levels in labels.items() for level in levels):
+    for column, level in (
+        (column, level) for column, levels in labels.items() for level in levels
+    ):
         if column not in known:
             why = f"{column!r} is not among the groups"
         elif level not in ["" if name is None else name for name in known[column]]:
@@ -164,7 +200,9 @@ def note_unused_labels(labels: Mapping[str, Mapping[str, str]], atoms: propcal.A
 
 
 def _begins(path: Path, size: int) -> bytes:
-    """The first bytes of a file; none if it cannot be opened, which is reported when it is read."""
+    """The first bytes of a file; none if it cannot be opened, which is reported when it
+    is read.
+    """
     try:
         with path.open("rb") as file:
             return file.read(size)
@@ -174,21 +212,28 @@ def _begins(path: Path, size: int) -> bytes:
 
 def some_names(names: list[str], most: int = 30) -> str:
     """Names of columns, unless they look like a person's values."""
-    from propcal.data.csv_parquet_excel import looks_like_values
+    from propcal.reading.csv_parquet_excel import looks_like_values
 
     if looks_like_values(names):
         return "of its first line"
-    return f"{names[:most]}" + (f" and {len(names) - most:,} more" if len(names) > most else "")
+    return f"{names[:most]}" + (
+        f" and {len(names) - most:,} more" if len(names) > most else ""
+    )
 
 
 def _merged(paths: list[Path], *, allow_repeated: bool = False) -> propcal.Atoms:
-    """Add up atoms files; refuses two files with the same people, or a site under two spellings."""
-    from propcal.data.source import refuse_other_spellings
+    """Add up atoms files; refuses two files with the same people, or a site under two
+    spellings.
+    """
+    from propcal.reading.source import refuse_other_spellings
 
     parts = {path: propcal.Atoms.load(path) for path in paths}
     bits = {path: part.resolution_bits for path, part in parts.items()}
-    ordered = sorted(parts, key=bits.__getitem__)  # coarsest first, so that no score is rounded twice
-    coarsest, finest = ordered[0], ordered[-1]
+    ordered = sorted(
+        parts, key=bits.__getitem__
+    )  # coarsest first, so that no score is rounded twice
+    coarsest = ordered[0]
+    finest = ordered[-1]
     seen: dict[str, Path] = {}
     total: Any = 0
     for path in ordered:
@@ -200,8 +245,12 @@ def _merged(paths: list[Path], *, allow_repeated: bool = False) -> propcal.Atoms
         except InputError as error:
             raise InputError(f"{coarsest} and {path}: " + error.message) from None
     if bits[coarsest] < bits[finest]:
-        grid, fine = grid_words(bits[coarsest]), grid_words(bits[finest])
-        log("info", f"Scores in {finest} are {fine}, and in {coarsest} {grid}; all are now {grid}.")
+        grid = grid_words(bits[coarsest])
+        fine = grid_words(bits[finest])
+        log(
+            "info",
+            f"Scores in {finest} are {fine}, and in {coarsest} {grid}; all are now {grid}.",
+        )
     refuse_other_spellings([(str(path), part) for path, part in parts.items()])
     result: propcal.Atoms = total
     return result
@@ -224,7 +273,9 @@ def site_names(people: propcal.Atoms) -> list[str]:
     return list(by_key(people, SITE))
 
 
-def _report(atoms: propcal.Atoms, output: Path, folded: Mapping[str, list[str]], *, counted: str) -> None:
+def _report(
+    atoms: propcal.Atoms, output: Path, folded: Mapping[str, list[str]], *, counted: str
+) -> None:
     """What was written, and the next commands."""
     from propcal.core.arguments import FEWEST_SHOWN
     from propcal.core.atoms import LeftOutReport
@@ -232,8 +283,10 @@ def _report(atoms: propcal.Atoms, output: Path, folded: Mapping[str, list[str]],
     from propcal.core.reduction import without_keys
     from propcal.documents.words import sentences
 
-    patterns, n_sites = without_keys(atoms).patterns, len(site_names(atoms))
-    left_out, grid = LeftOutReport.of(atoms).sentence(FEWEST_SHOWN), grid_words(atoms.resolution_bits)
+    patterns = without_keys(atoms).patterns
+    n_sites = len(site_names(atoms))
+    left_out = LeftOutReport.of(atoms).sentence(FEWEST_SHOWN)
+    grid = grid_words(atoms.resolution_bits)
     written = f"{output} ({output.stat().st_size:,} bytes)"
     few = 0 if atoms.shared is None else int(are_coarse(atoms).sum())
     about = patterns, n_sites, left_out, written, grid, folded, counted, few

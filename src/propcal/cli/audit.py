@@ -1,4 +1,6 @@
-"""``propcal audit``, ``sites`` and ``discover``: for whom and where is a score wrong, and by how much?"""
+"""``propcal audit``, ``sites`` and ``discover``: for whom and where is a score wrong,
+and by how much?
+"""
 
 from __future__ import annotations
 
@@ -15,9 +17,27 @@ from propcal.auditing.names import MISCALIBRATED
 from propcal.cli.atoms import note_unused_labels, read_people, site_names
 from propcal.cli.commands_from_records import Files, Only, Rows, Without, words
 from propcal.cli.gates import Decision, Gates, decide, end, read_gates
-from propcal.cli.screen import Output, echo, log, progress, say, warnings_as_lines, working
+from propcal.cli.terminal import (
+    Output,
+    echo,
+    log,
+    progress,
+    say,
+    warnings_as_lines,
+    working,
+)
 from propcal.errors import InputError, plain, refused
-from propcal.options import METHOD, OUTPUT, AuditRule, Given, Identity, Reading, Roles, Search, given
+from propcal.options import (
+    METHOD,
+    OUTPUT,
+    AuditRule,
+    Given,
+    Identity,
+    Reading,
+    Roles,
+    Search,
+    given,
+)
 
 if TYPE_CHECKING:
     from propcal.discovery.discovery import Discovery
@@ -26,7 +46,13 @@ if TYPE_CHECKING:
 
 LEFT_OUT = "With sites: fit a correction on all other sites and test it at each site (leave-one-site-out)."
 TRAVEL = METHOD.flag(LEFT_OUT)
-ASKED = ("n_draws", "bin_free", "within", "random_state", "thresholds")  # what a fit does not ask
+ASKED = (
+    "n_draws",
+    "bin_free",
+    "within",
+    "random_state",
+    "thresholds",
+)  # what a fit does not ask
 IN_PYTHON = (
     "In Python: propcal.PMCBoost(groups=propcal.discover(...).groups). "
     "A value has a NUL character, which a command cannot have."
@@ -48,9 +74,11 @@ def audit(
     full: bool = OUTPUT.flag(),
     gates: Gates = Gates(),
 ) -> None:
-    """Find out for whom a score is miscalibrated, by how much, and whether it could be chance.
+    """Find out for whom a score is miscalibrated, by how much, and whether it could be
+    chance.
 
-    Exit codes: 0 success, 1 a --fail-on condition holds or cannot be decided, 2 wrong use.
+    Exit codes: 0 success, 1 a --fail-on condition holds or cannot be decided, 2 wrong
+    use.
 
     For example:
 
@@ -67,43 +95,69 @@ def audit(
     correction
         Compare the score with its correction by this file, from propcal fit.
     discover
-        Also search these columns for groups that nobody named, as propcal discover does.
+        Also search these columns for groups that nobody named, as propcal discover
+        does.
     full
         Print all groups, thresholds, losses and notes.
     """
     from propcal.protect.results import protected
     from propcal.scoring.files import warn_of_other_score
 
-    conditions = read_gates(gates, correction, asked.get("within"), rule.get("rho", AuditRule.rho))
+    conditions = read_gates(
+        gates, correction, asked.get("within"), rule.get("rho", AuditRule.rho)
+    )
     if discover and correction:
-        raise InputError("--discover searches one score", next_step="leave out --correction, or search first")
+        raise InputError(
+            "--discover searches one score",
+            next_step="leave out --correction, or search first",
+        )
     out.check(files, correction)
     # a correction imports numba, which an audit alone does not need
-    model = None if correction is None else propcal.Correction.load(correction)
+    if correction is None:
+        model = None
+    else:
+        model = propcal.Correction.load(correction)
     settings = given(rule, asked, names, Roles(weight_kind=roles.weight_kind))
-    settings |= next(({"within": gate.limit} for gate in conditions if gate.name == "within"), {})
+    settings |= next(
+        ({"within": gate.limit} for gate in conditions if gate.name == "within"), {}
+    )
     with warnings_as_lines():
         if model is not None and roles.score is not None:
             warn_of_other_score(model, roles.score)
         people = read_people(files, roles, reading, correction=model)
         with working("Auditing...") as update:
-            settings["progress"] = lambda done, total: update(f"Auditing... {done} of {total} groups")
+            settings["progress"] = lambda done, total: update(
+                f"Auditing... {done} of {total} groups"
+            )
             try:
                 result = _result(people, model, settings, roles.score)
             except InputError as refused:
-                if refused.argument != "within" or not any(gate.name == "within" for gate in conditions):
+                if refused.argument != "within" or not any(
+                    gate.name == "within" for gate in conditions
+                ):
                     raise
                 settings["within"] = None  # the condition is undecided
                 result = _result(people, model, settings, roles.score)
-            sites = _sites_of(people, roles.site, travel, names, update, corrected=model is not None)
-        found = _search(files, roles, Given(Search, features=discover), names) if discover else None
+            sites = _sites_of(
+                people, roles.site, travel, names, update, corrected=model is not None
+            )
+        if discover:
+            found = _search(files, roles, Given(Search, features=discover), names)
+        else:
+            found = None
     note_unused_labels(names.labels, people)
-    seen = cache(lambda suppress: protected(result, suppress))  # once for all that is shown alike
+    seen = cache(
+        lambda suppress: protected(result, suppress)
+    )  # once for all that is shown alike
 
-    decisions = decide(conditions, gates, result, seen(out.suppress or 0), people, model, sites)
+    decisions = decide(
+        conditions, gates, result, seen(out.suppress or 0), people, model, sites
+    )
     parts = {"correction": model, "sites": sites, "discovery": found}
     content = out.write(
-        output=lambda n: _json(seen(n), {"sites": sites, "discovery": found}, n, decisions),
+        output=lambda n: _json(
+            seen(n), {"sites": sites, "discovery": found}, n, decisions
+        ),
         html=lambda n: _page("html", seen(n), n, parts),
         markdown=lambda n: _page("markdown", seen(n), n, parts),
     )
@@ -114,27 +168,42 @@ def audit(
         if out.files:
             say("")
         if model is None and result.verdict.conclusion == MISCALIBRATED:
-            _say_next(result, ["propcal", "fit", "part.csv", *words("fit", roles, rule, names)])
+            _say_next(
+                result,
+                ["propcal", "fit", "part.csv", *words("fit", roles, rule, names)],
+            )
     end(decisions)
 
 
-def _result(people: propcal.Atoms, model: Any, settings: dict[str, Any], score: str | None) -> Any:
-    """An audit, or a comparison of the score, called by its column, with its correction."""
+def _result(
+    people: propcal.Atoms, model: Any, settings: dict[str, Any], score: str | None
+) -> Any:
+    """An audit, or a comparison of the score, called by its column, with its
+    correction.
+    """
     if model is None:
         return propcal.audit(people, **settings)
     own = score if score and score != "corrected" else "score"
     return propcal.compare({own: None, "corrected": model}, people, **settings)
 
 
-def _json(shown: Any, others: Mapping[str, Any], suppress: int, gates: Sequence[Decision]) -> str:
+def _json(
+    shown: Any, others: Mapping[str, Any], suppress: int, gates: Sequence[Decision]
+) -> str:
     """The JSON of the result, with other results, and what became of the gates."""
     from propcal.documents.data import json_text, rounded
 
-    parts = {name: part.to_json(suppress=suppress) for name, part in others.items() if part is not None}
+    parts = {
+        name: part.to_json(suppress=suppress)
+        for name, part in others.items()
+        if part is not None
+    }
     more: dict[str, Any] = {name: json.loads(part) for name, part in parts.items()}
     if gates:
         more["gates"] = rounded([decision.to_json() for decision in gates])
-    return json_text(json.loads(shown.to_json()) | more) if more else str(shown.to_json())
+    if more:
+        return json_text(json.loads(shown.to_json()) | more)
+    return str(shown.to_json())
 
 
 def _page(form: str, shown: Any, suppress: int, parts: dict[str, Any]) -> str:
@@ -152,7 +221,10 @@ def _document(result: Any, sites: Sites | None) -> Document:
 
     if hasattr(result, "audits"):
         return comparison_document(result)
-    return audit_document(result, Around(sites=sites.headline if sites is not None and sites.claims else ""))
+    return audit_document(
+        result,
+        Around(sites=sites.headline if sites is not None and sites.claims else ""),
+    )
 
 
 def _say_next(result: Any, command: list[str]) -> None:
@@ -176,14 +248,16 @@ def sites(
     names: Annotated[Identity, Only(*SITE_NAMES)],
     travel: bool = TRAVEL,
 ) -> None:
-    """Compare sites: is the score shown to be off at any of them, and what can a new site expect?
+    """Compare sites: is the score shown to be off at any of them, and what can a new
+    site expect?
 
-    Sites come from a column (--site hospital), or from atoms files with one site each. Groups
-    matter only to --travel, which corrects the score for them.
+    Sites come from a column (--site hospital), or from atoms files with one site each.
+    Groups matter only to --travel, which corrects the score for them.
 
     For example:
 
-      propcal sites visits.csv --site hospital --score risk --outcome died --html sites.html
+      propcal sites visits.csv --site hospital --score risk --outcome died --html
+      sites.html
 
       propcal sites north.atoms south.atoms east.atoms --travel -o sites.json
     """
@@ -199,12 +273,20 @@ def sites(
             raise refused("one site", site=roles.site)
         with working(f"Comparing {len(known)} sites..."):
             result = compare_sites(people, travel=travel, identity=names)
-    content = out.write(output=result.to_json, html=lambda n: result.to_html(suppress=n))
+    content = out.write(
+        output=result.to_json, html=lambda n: result.to_html(suppress=n)
+    )
     out.show(content, result._document)
 
 
 def _sites_of(
-    people: propcal.Atoms, site: str | None, travel: bool, names: Identity, update: Any, *, corrected: bool
+    people: propcal.Atoms,
+    site: str | None,
+    travel: bool,
+    names: Identity,
+    update: Any,
+    *,
+    corrected: bool,
 ) -> Sites | None:
     """The sites of an audit, compared, if there are several."""
     from propcal.sites.compare_sites import compare_sites
@@ -213,15 +295,23 @@ def _sites_of(
     if len(known) < 2:
         if travel:
             there = f"there is one ({known[0]})" if known else "there are none"
-            raise InputError(f"--travel needs at least two sites, and {there}", next_step="See --site")
+            raise InputError(
+                f"--travel needs at least two sites, and {there}",
+                next_step="See --site",
+            )
         if known and known == [site]:
-            log("note", f"--site {site!r} is no column, so all rows are one site of that name")
+            log(
+                "note",
+                f"--site {site!r} is no column, so all rows are one site of that name",
+            )
         return None
     update(f"Comparing {len(known)} sites...")
     called = Identity(title=names.title, score=names.score, unit=names.unit)
     result = compare_sites(people, travel=travel, identity=called)
     note = "The sites are compared by the score before its correction."
-    return replace(result, notes=(note, *result.notes)) if corrected else result
+    if corrected:
+        return replace(result, notes=(note, *result.notes))
+    return result
 
 
 def discover(
@@ -233,21 +323,28 @@ def discover(
     out: Annotated[Output, Without("markdown", "metrics")],
     names: Annotated[Identity, Only("unit", "labels")],
 ) -> None:
-    """Find groups that nobody named, for whom a score is wrong by more than chance explains.
+    """Find groups that nobody named, for whom a score is wrong by more than chance
+    explains.
 
-    The search tries single conditions on the features, pairs of conditions, and a third condition for the
-    strongest pairs. Groups that only three conditions together show can be missed.
+    The search tries single conditions on the features, pairs of conditions, and a third
+    condition for the strongest pairs. Groups that only three conditions together show
+    can be missed.
 
     For example:
 
-      propcal discover visits.csv --score risk --outcome died --features age,acuity,insurance
+      propcal discover visits.csv --score risk --outcome died --features
+      age,acuity,insurance
 
       propcal discover visits.parquet --score risk --outcome died
       --features age,acuity,insurance --protect race,sex -o found.json
     """
     from propcal.protect.results import protected_discovery
 
-    needed = {"--score": roles.score, "--outcome": roles.outcome, "--features": search.get("features")}
+    needed = {
+        "--score": roles.score,
+        "--outcome": roles.outcome,
+        "--features": search.get("features"),
+    }
     for flag, value in needed.items():
         if not value:
             raise InputError(f"{flag} is needed", next_step="Name a column of the file")
@@ -259,20 +356,29 @@ def discover(
     out.show(content, found._document)
     if len(shown) and not out.as_json:
         rule = Given(AuditRule, intersections="marginal")
-        read = [f"./{file}" if str(file).startswith("-") else str(file) for file in files]
+        read = [
+            f"./{file}" if str(file).startswith("-") else str(file) for file in files
+        ]
         typed = words("fit", replace(roles, where=_conditions(shown)), rule, names)
-        command = [_quoted(word) for word in ("propcal", "fit", *read, *typed, "-o", "model.json")]
+        command = [
+            _quoted(word)
+            for word in ("propcal", "fit", *read, *typed, "-o", "model.json")
+        ]
         echo(
             f"To correct for these groups (keep some {found.identity.unit} out of the search and the fit, "
             f"to audit the correction on):\n  {IN_PYTHON if None in command else ' '.join(map(str, command))}"
         )
 
 
-def _search(files: list[Path], roles: Roles, search: Given, names: Identity, *others: Any) -> Discovery:
+def _search(
+    files: list[Path], roles: Roles, search: Given, names: Identity, *others: Any
+) -> Discovery:
     """The groups that a search of the files finds, whichever are named."""
     from propcal.discovery.discovery import discover as search_groups
 
-    roles = replace(roles, groups=None, cuts=None, where=None, as_levels=None, site=None)
+    roles = replace(
+        roles, groups=None, cuts=None, where=None, as_levels=None, site=None
+    )
     called = Identity(unit=names.unit, labels=names.labels)
     settings = given(roles, search, called, *others) | {"sample_weight": roles.weight}
     y, score, _ = (settings.pop(name, None) for name in ("outcome", "score", "weight"))
@@ -282,7 +388,9 @@ def _search(files: list[Path], roles: Roles, search: Given, names: Identity, *ot
 
 
 def _conditions(found: Discovery) -> dict[str, str]:
-    """The groups by names that --where can have: printable, and without a sign that would end them."""
+    """The groups by names that --where can have: printable, and without a sign that
+    would end them.
+    """
     made: dict[str, str] = {}
     for i, group in enumerate(found.found, start=1):
         name = group.name
@@ -294,7 +402,8 @@ def _conditions(found: Discovery) -> dict[str, str]:
 
 
 def _quoted(word: str) -> str | None:
-    r"""A word for a shell, with invisible characters as bytes; None if it has a character that none can have.
+    r"""A word for a shell, with invisible characters as bytes; None if it has a
+    character that none can have.
 
     >>> print(_quoted("age >= 70"), _quoted("it's \x1b[31m"))
     'age >= 70' $'it\'s \x1b[31m'
@@ -305,6 +414,8 @@ def _quoted(word: str) -> str | None:
         return None
     made = ""
     for c in word:
-        hidden = "".join(f"\\x{byte:02x}" for byte in c.encode(errors="surrogateescape"))
+        hidden = "".join(
+            f"\\x{byte:02x}" for byte in c.encode(errors="surrogateescape")
+        )
         made += f"\\{c}" if c in "'\\" else c if c.isprintable() else hidden
     return f"$'{made}'"

@@ -1,4 +1,6 @@
-"""``propcal fit``, ``show``, ``apply`` and ``export``: fit a correction of a score, and use it."""
+"""``propcal fit``, ``show``, ``apply`` and ``export``: fit a correction of a score, and
+use it.
+"""
 
 from __future__ import annotations
 
@@ -12,20 +14,51 @@ import typer
 
 import propcal
 from propcal import options as options
-from propcal.cli.atoms import COLUMNS, groups_of, named_columns, note_unused_labels, read_people, some_names
-from propcal.cli.commands_from_records import CONFIG, FORCE, ROWS, Files, Only, Without, told, words
-from propcal.cli.screen import check_file, draw, log, progress, say, warnings_as_lines, working
+from propcal.cli.atoms import (
+    COLUMNS,
+    groups_of,
+    named_columns,
+    note_unused_labels,
+    read_people,
+    some_names,
+)
+from propcal.cli.commands_from_records import (
+    CONFIG,
+    FORCE,
+    ROWS,
+    Files,
+    Only,
+    Without,
+    told,
+    words,
+)
+from propcal.cli.terminal import (
+    check_file,
+    draw,
+    log,
+    progress,
+    say,
+    warnings_as_lines,
+    working,
+)
 from propcal.core import criterion
 from propcal.core.arguments import FEWEST_SHOWN, check_choice
 from propcal.errors import InputError, TooManyUnseenError, refused
-from propcal.files.transaction import new_folders, outputs
+from propcal.formats.transaction import new_folders, outputs
 from propcal.options import Given, Identity, Reading, Roles
 
 if TYPE_CHECKING:
     from propcal.scoring.scorer import ScoringSummary
 
-GROUPING = ("intersections", "missing", "gamma")  # an audit of the correction has the same groups
-METHODS = {criterion.METHODS[key].lower(): key for key in dict.fromkeys(["pmc", *criterion.METHODS])}
+GROUPING = (
+    "intersections",
+    "missing",
+    "gamma",
+)  # an audit of the correction has the same groups
+METHODS = {
+    criterion.METHODS[key].lower(): key
+    for key in dict.fromkeys(["pmc", *criterion.METHODS])
+}
 AIMS = f"Limit {', or '.join(f'{criterion.AIMS[key]} ({name})' for name, key in METHODS.items())}."
 Method: Any = str if TYPE_CHECKING else Literal[tuple(METHODS)]
 
@@ -64,14 +97,17 @@ def fit(
     Parameters
     ----------
     paper
-        Use the paper's Algorithm 1 exactly: alpha 0.1, no smooth curve, no guard against chance.
+        Use the paper's Algorithm 1 exactly: alpha 0.1, no smooth curve, no guard
+        against chance.
     output
         Write the correction to this file.
     suppress
-        Protect counts of people below this in all that is printed or written; 0 shows everything.
+        Protect counts of people below this in all that is printed or written; 0 shows
+        everything.
     share
-        Write a correction that may be shared with another site: rounded, without adjustments that rest on
-        fewer than 11 people, and without a fingerprint of the data.
+        Write a correction that may be shared with another site: rounded, without
+        adjustments that rest on fewer than 11 people, and without a fingerprint of the
+        data.
     """
     from propcal.documents.correction import fit_lines, sharing_lines
 
@@ -84,11 +120,18 @@ def fit(
     check_file(output, files, config, force=force)
     with warnings_as_lines():
         people = read_people(files, roles, reading)
-        with working("Fitting (the first fit on a machine compiles for some seconds)..."):
+        with working(
+            "Fitting (the first fit on a machine compiles for some seconds)..."
+        ):
             if fitting.features:
                 _fit_rows(model, files, roles, rule, reading, options.given(names))
             else:
-                model.fit_atoms(people, score=roles.score, outcome=roles.outcome, **options.given(names))
+                model.fit_atoms(
+                    people,
+                    score=roles.score,
+                    outcome=roles.outcome,
+                    **options.given(names),
+                )
         _refuse_too_few(model)
         with outputs(force=force):
             model.correction_.save(output, share=share)
@@ -100,47 +143,77 @@ def fit(
         say(line)
     if not model.n_updates_:
         say(f"The correction in {output} changes nobody: there is no need to use it.")
-        say("If an audit finds an error all the same, fit again with more, or more recent,")
+        say(
+            "If an audit finds an error all the same, fit again with more, or more recent,"
+        )
         say(f"{called.unit}, or decide whether to restrict the use of the score.")
         return
-    say(f"The correction is in {output}. Next, with {called.unit} that it was not fitted to:")
-    audit = ["audit", "new.csv", *words("audit", roles, rule, names), "--correction", str(output)]
+    say(
+        f"The correction is in {output}. Next, with {called.unit} that it was not fitted to:"
+    )
+    audit = [
+        "audit",
+        "new.csv",
+        *words("audit", roles, rule, names),
+        "--correction",
+        str(output),
+    ]
     columns = Roles(score=roles.score or "COLUMN", na=roles.na)
     apply = ["apply", str(output), "new.csv", *words("apply", columns)]
     apply += ["--invalid", "null"] if roles.drop_missing else []
     commands = [audit, [*apply, "-o", "corrected.csv"]]
-    if model.correction_.points is not None:  # an audit reduces people to groups, which have no points
-        audit = ["audit", "corrected.csv", *words("audit", replace(roles, score="corrected"), rule, names)]
+    if (
+        model.correction_.points is not None
+    ):  # an audit reduces people to groups, which have no points
+        audit = [
+            "audit",
+            "corrected.csv",
+            *words("audit", replace(roles, score="corrected"), rule, names),
+        ]
         commands = [commands[1], audit]
     for command in commands:
         say("  " + join(["propcal", *command]))
 
 
 def _fit_rows(
-    model: Any, files: list[Path], roles: Roles, rule: Given, reading: Reading, more: dict[str, Any]
+    model: Any,
+    files: list[Path],
+    roles: Roles,
+    rule: Given,
+    reading: Reading,
+    more: dict[str, Any],
 ) -> None:
     """Fit the rows of files, whose features atoms do not hold."""
     import pyarrow as pa
 
-    from propcal.data.file_source import FileSource
-    from propcal.data.people_files import LENIENT, NUMBER
+    from propcal.reading.file_source import FileSource
+    from propcal.reading.people_files import LENIENT, NUMBER
 
     how = {name: rule[name] for name in ("intersections", "missing") if name in rule}
     groups = groups_of(roles, **how)
     model.set_params(groups=groups, intersections="all", missing="level")
     if roles.score is None or roles.outcome is None:
-        raise InputError("--features needs rows of people, and atoms files have none", argument="features")
+        raise InputError(
+            "--features needs rows of people, and atoms files have none",
+            argument="features",
+        )
     named = named_columns(roles, reading, groups)
     kinds = dict.fromkeys(named.roles, NUMBER) | {named.outcome: LENIENT}
     source = FileSource(files, na=roles.na or [], memory_limit=reading.memory_limit)
-    columns = source.columns(list(dict.fromkeys([*named.wanted, *model.features])), kinds)
+    columns = source.columns(
+        list(dict.fromkeys([*named.wanted, *model.features])), kinds
+    )
     typed = options.given(roles)
-    more |= {name: typed[name] for name in COLUMNS if name in typed and name != "weight_kind"}
+    more |= {
+        name: typed[name] for name in COLUMNS if name in typed and name != "weight_kind"
+    }
     model.fit(pa.table(columns), **more)
 
 
 def _refuse_too_few(model: Any) -> None:
-    """Write no correction that changes nothing for want of data: it would look like the result of tests."""
+    """Write no correction that changes nothing for want of data: it would look like the
+    result of tests.
+    """
     from propcal.auditing.profile import MIN_EVENTS, MIN_GROUP
 
     if not model.fit_summary_.enough and not model.n_updates_:
@@ -148,17 +221,24 @@ def _refuse_too_few(model: Any) -> None:
 
 
 def apply(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Correction from propcal fit.")],
+    model: Annotated[
+        Path, typer.Argument(metavar="MODEL", help="Correction from propcal fit.")
+    ],
     files: Annotated[
         list[str],
-        typer.Argument(metavar="FILES", help=f'{ROWS}, or a quoted pattern such as "visits/*.parquet".'),
+        typer.Argument(
+            metavar="FILES",
+            help=f'{ROWS}, or a quoted pattern such as "visits/*.parquet".',
+        ),
     ],
     score: str = options.DATA.required("COLUMN"),
     roles: Annotated[Roles, Only("na")] = Roles(),
     unseen: str | None = options.UNSEEN,
     invalid: str = options.METHOD.option("error|null|keep", default="error"),
     max_unseen: float | None = options.METHOD.option("1%"),
-    format: Literal["text", "json"] = options.OUTPUT.option("text|json", default="text"),
+    format: Literal["text", "json"] = options.OUTPUT.option(
+        "text|json", default="text"
+    ),
     output: str = options.OUTPUT.required("--output -o FILE|FOLDER/"),
     column: str = options.OUTPUT.option("NAME", default="corrected"),
     force: bool = FORCE,
@@ -166,7 +246,8 @@ def apply(
 ) -> None:
     """Copy files and add a column with the corrected score.
 
-    Rows and columns keep their order and content. Files of any length take little memory.
+    Rows and columns keep their order and content. Files of any length take little
+    memory.
 
     For example:
 
@@ -174,29 +255,30 @@ def apply(
 
       propcal apply model.json "lake/*.parquet" --score risk -o corrected/
 
-      propcal apply model.json new.csv --score risk -o corrected.csv --max-unseen 1% --format json
+      propcal apply model.json new.csv --score risk -o corrected.csv --max-unseen 1%
+      --format json
 
     Parameters
     ----------
     score
         Score column to correct.
     invalid
-        For scores that are missing or not from 0 to 1: stop, leave the corrected score empty, or keep the
-        score.
+        For scores that are missing or not from 0 to 1: stop, leave the corrected score
+        empty, or keep the score.
     max_unseen
-        Write nothing and exit with code 1 if more of the rows than this have a value that did not occur in
-        fitting, as after a column was coded differently.
+        Write nothing and exit with code 1 if more of the rows than this have a value
+        that did not occur in fitting, as after a column was coded differently.
     format
         Print text, or JSON with what was counted.
     output
-        Write all rows to one .csv, .csv.gz, .csv.zst, .tsv or .parquet file, or each file to this folder
-        under its own name.
+        Write all rows to one .csv, .csv.gz, .csv.zst, .tsv or .parquet file, or each
+        file to this folder under its own name.
     column
         Name of the new column.
     """
-    from propcal.data.file_source import check_same_columns, find_files, open_people
-    from propcal.data.role_columns import INVALID
-    from propcal.files.table_files import writes_text
+    from propcal.formats.table_files import writes_text
+    from propcal.reading.file_source import check_same_columns, find_files, open_people
+    from propcal.reading.role_columns import INVALID
     from propcal.scoring.files import score_files
 
     if not column:
@@ -205,31 +287,60 @@ def apply(
         raise InputError("--max-unseen must be from 0% to less than 100%")
     check_choice("--unseen", unseen or "replay", ("replay", "keep", "error"))
     check_choice("--invalid", invalid, INVALID)
-    folder = Path(output) if output.endswith(("/", "\\")) or Path(output).is_dir() else None
+    if output.endswith(("/", "\\")) or Path(output).is_dir():
+        folder = Path(output)
+    else:
+        folder = None
     paths = find_files(files)
     reads = [*paths, model, config]
     if folder is not None and not folder.parent.is_dir():
-        raise InputError(f"cannot write to {folder}: there is no folder {folder.parent}")
+        raise InputError(
+            f"cannot write to {folder}: there is no folder {folder.parent}"
+        )
     if folder is not None and folder.exists() and not folder.is_dir():
         raise InputError(f"cannot write to {folder}: it is not a folder")
-    targets = [Path(output)] if folder is None else [folder / path.name for path in paths]
+    if folder is None:
+        targets = [Path(output)]
+    else:
+        targets = [folder / path.name for path in paths]
     try:
         with new_folders(*([] if folder is None else [folder])), outputs(force=force):
             _check_targets(targets, reads, force=force)
             correction = propcal.Correction.load(model)
-            sources = open_people(paths, missing=roles.na or [], advice="apply needs a row for each person")
-            lacking = [name for name in correction.reads if name not in sources[0].names]
+            sources = open_people(
+                paths,
+                missing=roles.na or [],
+                advice="apply needs a row for each person",
+            )
+            lacking = [
+                name for name in correction.reads if name not in sources[0].names
+            ]
             if lacking:
-                about = {"reads": list(correction.reads), "columns": some_names(sources[0].names)}
-                raise refused("column missing", model=model, path=paths[0], column=lacking[0], **about)
+                about = {
+                    "reads": list(correction.reads),
+                    "columns": some_names(sources[0].names),
+                }
+                raise refused(
+                    "column missing",
+                    model=model,
+                    path=paths[0],
+                    column=lacking[0],
+                    **about,
+                )
             check_same_columns(
                 [people for people in sources if people.count()],
                 as_text=writes_text(targets[0]),
                 only=None if folder is None else [score, *correction.reads],
             )
-            jobs = [(sources, targets[0])] if folder is None else [([s], t) for s, t in zip(sources, targets)]
+            if folder is None:
+                jobs = [(sources, targets[0])]
+            else:
+                jobs = [([s], t) for s, t in zip(sources, targets)]
             total = sum(people.count() for people in sources)
-            with warnings_as_lines(), progress("Correcting", total, by_parts=True) as advance:
+            with (
+                warnings_as_lines(),
+                progress("Correcting", total, by_parts=True) as advance,
+            ):
                 counted = score_files(
                     correction,
                     jobs,
@@ -247,34 +358,51 @@ def apply(
     if format == "json":
         typer.echo(_counted(correction, counted, column, targets))
     else:
-        say(f"{counted.rows:,} rows with their corrected score in column {column!r}: {output}")
+        say(
+            f"{counted.rows:,} rows with their corrected score in column {column!r}: {output}"
+        )
 
 
 def _counted(
-    correction: propcal.Correction, summary: ScoringSummary, column: str, written: Sequence[Path]
+    correction: propcal.Correction,
+    summary: ScoringSummary,
+    column: str,
+    written: Sequence[Path],
 ) -> str:
     """What was counted, as JSON; no file if it was refused."""
     from propcal.documents.data import json_text
 
     about = {"format": "propcal-apply", "version": 1, "model_id": correction.model_id}
-    return json_text(about | vars(summary) | {"column": column, "written": [*map(str, written)]})
+    return json_text(
+        about | vars(summary) | {"column": column, "written": [*map(str, written)]}
+    )
 
 
-def _check_targets(targets: Sequence[Path], reads: Sequence[Path | None], *, force: bool) -> None:
-    """Refuse output files that are the same, that have an unknown ending, or that may not be written."""
-    from propcal.files.table_files import writes_text
+def _check_targets(
+    targets: Sequence[Path], reads: Sequence[Path | None], *, force: bool
+) -> None:
+    """Refuse output files that are the same, that have an unknown ending, or that may
+    not be written.
+    """
+    from propcal.formats.table_files import writes_text
 
     twice = sorted({target.name for target in targets if targets.count(target) > 1})
     if twice:
-        raise InputError(f"several files are named {twice[0]} and cannot be written to one folder")
+        raise InputError(
+            f"several files are named {twice[0]} and cannot be written to one folder"
+        )
     for target in targets:
         writes_text(target)
         check_file(target, *reads, force=force)
 
 
 def show(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Correction from propcal fit.")],
-    format: Literal["text", "json"] = options.OUTPUT.option("text|json", default="text"),
+    model: Annotated[
+        Path, typer.Argument(metavar="MODEL", help="Correction from propcal fit.")
+    ],
+    format: Literal["text", "json"] = options.OUTPUT.option(
+        "text|json", default="text"
+    ),
 ) -> None:
     """Print who made a correction from what, what it reads, and its largest effects.
 
@@ -311,7 +439,9 @@ def show(
 
 
 def export(
-    model: Annotated[Path, typer.Argument(metavar="CORRECTION", help="Correction from propcal fit.")],
+    model: Annotated[
+        Path, typer.Argument(metavar="CORRECTION", help="Correction from propcal fit.")
+    ],
     sql: options.Export,
     language: Literal["sql", "python", "r", "javascript"] = options.OUTPUT.option(
         "sql|python|r|javascript", default="sql"
@@ -319,42 +449,52 @@ def export(
     output: Path | None = options.OUTPUT.option("--output -o FILE"),
     force: bool = FORCE,
 ) -> None:
-    """Write SQL, Python, R or JavaScript that corrects scores bit for bit as propcal apply does.
+    """Write SQL, Python, R or JavaScript that corrects scores bit for bit as propcal
+    apply does.
 
-    In SQL, a score that is NULL, NaN or not from 0 to 1 gives NULL, unless --invalid keep is given. With
-    --unseen error, so does a combination of groups that did not occur in the fitting data.
+    In SQL, a score that is NULL, NaN or not from 0 to 1 gives NULL, unless --invalid
+    keep is given. With --unseen error, so does a combination of groups that did not
+    occur in the fitting data.
 
     For example:
 
-      propcal export model.json --dialect postgres --score risk --table visits -o score.sql
+      propcal export model.json --dialect postgres --score risk --table visits -o
+      score.sql
 
-      propcal export model.json --dialect snowflake --score RISK --table VISITS --rename race=RACE
+      propcal export model.json --dialect snowflake --score RISK --table VISITS --rename
+      race=RACE
 
       propcal export model.json --language python -o propcal_score.py
 
     Parameters
     ----------
     language
-        Write SQL for a table, or one file that scores people without propcal and tests itself.
+        Write SQL for a table, or one file that scores people without propcal and tests
+        itself.
     output
         Write to this file. Default: print it
     """
     if output is not None:
         check_file(output, model, force=force)
     if language == "sql" and sql.score is None:
-        raise InputError("SQL needs the score column", argument="score", next_step="--score COLUMN")
+        raise InputError(
+            "SQL needs the score column", argument="score", next_step="--score COLUMN"
+        )
     only_sql = words("export", replace(sql, unseen=None))
     if language != "sql" and only_sql:
         raise refused("sql only", flag=only_sql[0], language=language)
     correction = propcal.Correction.load(model)
     if language == "sql":
         exported = correction.to_sql(**vars(sql))
-        text, summary = exported.script, repr(exported)
+        text = exported.script
+        summary = repr(exported)
         if exported.caution:
             log("info", told(exported.caution))
     else:
         text = correction.to_code(language, unseen=cast(Any, sql.unseen))
-        summary = f"Scorer with {text.count(chr(10)):,} lines, {len(text) / 1000:,.0f} kB"
+        summary = (
+            f"Scorer with {text.count(chr(10)):,} lines, {len(text) / 1000:,.0f} kB"
+        )
     if output is None:
         typer.echo(text, nl=False)
         return

@@ -14,9 +14,9 @@ from rich.console import Console
 import propcal
 from propcal.auditing.names import LOSSES, MEASURE_NAMES
 from propcal.cli.commands_from_records import words
-from propcal.cli.screen import say, voice
+from propcal.cli.terminal import say, voice
 from propcal.errors import InputError
-from propcal.files.transaction import outputs
+from propcal.formats.transaction import outputs
 from propcal.options import DATA, METHOD, OUTPUT, Roles
 
 if TYPE_CHECKING:
@@ -33,7 +33,8 @@ COMPILES = "the first fit on a machine compiles for some seconds"
 
 @dataclass(frozen=True, eq=False)
 class Example:
-    """People, and several scores: a column without a correction first, the correction by `model` last.
+    """People, and several scores: a column without a correction first, the correction
+    by `model` last.
 
     `columns` name outcome, groups and cluster of the rows in the last of `files`.
     """
@@ -55,11 +56,12 @@ def demo(
 ) -> None:
     """Audit and correct a risk score of real people, and write a report.
 
-    The demo takes 13,326 person-years of the RAND Health Insurance Experiment and a score for frequent
-    doctor visits that was developed on people with free care. It corrects the score on one half of the people
-    and compares before and after on the other half. With --people, it generates emergency-department visits
-    with the group sizes and admission rates of the paper's Table 1 instead, and also shows the paper's own
-    settings.
+    The demo takes 13,326 person-years of the RAND Health Insurance Experiment and a
+    score for frequent doctor visits that was developed on people with free care. It
+    corrects the score on one half of the people and compares before and after on the
+    other half. With --people, it generates emergency-department visits with the group
+    sizes and admission rates of the paper's Table 1 instead, and also shows the paper's
+    own settings.
 
     For example:
 
@@ -72,8 +74,8 @@ def demo(
     output
         Folder for the report, the correction and the data.
     people
-        Generate this many emergency-department visits, and compare with the paper's settings. Default: real
-        people
+        Generate this many emergency-department visits, and compare with the paper's
+        settings. Default: real people
     alpha
         Tolerance of MCBoost and PMCBoost. Default: 0.05, and 0.1 for generated visits
     seed
@@ -85,14 +87,17 @@ def demo(
         raise InputError(f"--output {output} is a file", next_step="name a folder")
     output.mkdir(parents=True, exist_ok=True)  # before the work begins
     with console.status("Preparing...") as status:
-        example = (
-            real_people(0.05 if alpha is None else alpha, status.update)
-            if people is None
-            else generated_visits(people, 0.1 if alpha is None else alpha, seed, status.update)
-        )
+        if people is None:
+            example = real_people(0.05 if alpha is None else alpha, status.update)
+        else:
+            example = generated_visits(
+                people, 0.1 if alpha is None else alpha, seed, status.update
+            )
         status.update("Auditing...")
         rows = [*example.files.values()][-1]
-        compared = propcal.compare(rows, scores=example.scores, **example.columns, **example.names)
+        compared = propcal.compare(
+            rows, scores=example.scores, **example.columns, **example.names
+        )
         paths = _write(output, example, compared)
     _show(console, example, compared)
     _say_next(paths, example.columns)
@@ -100,15 +105,24 @@ def demo(
 
 
 def real_people(alpha: float, say_step: Callable[[str], None]) -> Example:
-    """The score of `load_doctor_visits` before and after a correction, in people not used to fit it."""
+    """The score of `load_doctor_visits` before and after a correction, in people not
+    used to fit it.
+    """
     from propcal.datasets import load_doctor_visits
 
     years = load_doctor_visits()
     half = (years["person"].nunique() + 1) // 2
-    past, new = years[years["person"] < half], years[years["person"] >= half]
+    past = years[years["person"] < half]
+    new = years[years["person"] >= half]
     say_step(f"Correcting ({COMPILES})...")
-    columns: dict[str, Any] = {"outcome": "frequent", "groups": ["plan", "limited"], "cluster": "person"}
-    model = propcal.PMCBoost(alpha=alpha).fit(past, score="risk", unit="person-years", **columns)
+    columns: dict[str, Any] = {
+        "outcome": "frequent",
+        "groups": ["plan", "limited"],
+        "cluster": "person",
+    }
+    model = propcal.PMCBoost(alpha=alpha).fit(
+        past, score="risk", unit="person-years", **columns
+    )
     return Example(
         f"{len(years):,} person-years of the RAND Health Insurance Experiment (open data), and a score "
         "for five doctor visits or more in a year that was developed on people with free care. "
@@ -122,14 +136,21 @@ def real_people(alpha: float, say_step: Callable[[str], None]) -> Example:
     )
 
 
-def generated_visits(people: int, alpha: float, seed: int, say_step: Callable[[str], None]) -> Example:
-    """A logistic regression of generated visits, corrected by the default and by the paper's settings."""
+def generated_visits(
+    people: int, alpha: float, seed: int, say_step: Callable[[str], None]
+) -> Example:
+    """A logistic regression of generated visits, corrected by the default and by the
+    paper's settings.
+    """
     from propcal.datasets import make_ed_visits
 
     say_step("Generating visits...")
     visits = make_ed_visits(people, seed=seed)
-    half, three_quarters = people // 2, people // 2 + people // 4
-    learn, adjust, held_out = visits[:half], visits[half:three_quarters], visits[three_quarters:]
+    half = people // 2
+    three_quarters = people // 2 + people // 4
+    learn = visits[:half]
+    adjust = visits[half:three_quarters]
+    held_out = visits[three_quarters:]
     say_step("Fitting the base model...")
     score = base_model(learn)
     methods = {
@@ -139,7 +160,9 @@ def generated_visits(people: int, alpha: float, seed: int, say_step: Callable[[s
     }
     for name, method in methods.items():
         say_step(f"Correcting with {name} ({COMPILES})...")
-        method.fit(score(adjust), adjust["admitted"], sensitive_features=adjust[ATTRIBUTES])
+        method.fit(
+            score(adjust), adjust["admitted"], sensitive_features=adjust[ATTRIBUTES]
+        )
     return Example(
         f"{people:,} generated emergency-department visits: {len(learn):,} to train a logistic regression "
         f"that is not told race or gender, {len(adjust):,} to correct its scores, {len(held_out):,} held "
@@ -153,13 +176,17 @@ def generated_visits(people: int, alpha: float, seed: int, say_step: Callable[[s
 
 
 def base_model(learn: pd.DataFrame) -> Callable[[pd.DataFrame], Any]:
-    """A logistic regression of vital signs, age and history; returns its score of any visits."""
+    """A logistic regression of vital signs, age and history; returns its score of any
+    visits.
+    """
     from sklearn.impute import SimpleImputer
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    model = make_pipeline(SimpleImputer(strategy="median"), StandardScaler(), LogisticRegression())
+    model = make_pipeline(
+        SimpleImputer(strategy="median"), StandardScaler(), LogisticRegression()
+    )
     model.fit(learn[FEATURES], learn["admitted"])
     return lambda visits: model.predict_proba(visits[FEATURES])[:, 1]
 
@@ -185,7 +212,8 @@ def _show(console: Console, example: Example, compared: propcal.Comparison) -> N
     def tell(sentence: str) -> None:
         console.print(sentence, markup=False, highlight=False)
 
-    last, summary = [*compared.audits][-1], example.model.fit_summary_
+    last = [*compared.audits][-1]
+    summary = example.model.fit_summary_
     tell(f"{example.about}\n")
     console.rule("The audit: for whom is the score wrong?")
     console.print(text(audit_document(compared.audits[compared.base]), full=False))
@@ -206,7 +234,11 @@ def _losses(compared: propcal.Comparison) -> Document:
     names = (*LOSSES, "auroc", "brier")
     measures = [Column(name, MEASURE_NAMES[name].name, "decimal", 3) for name in names]
     rows = [
-        {"name": name, **audit.losses["value"], **audit.groups.iloc[0][["auroc", "brier"]]}
+        {
+            "name": name,
+            **audit.losses["value"],
+            **audit.groups.iloc[0][["auroc", "brier"]],
+        }
         for name, audit in compared.audits.items()
     ]
     return Document("", "", [table("held-out", rows, measures=measures)])
@@ -215,7 +247,16 @@ def _losses(compared: propcal.Comparison) -> Document:
 def _say_next(paths: list[Path], columns: Mapping[str, Any]) -> None:
     for line in ("Written:", *(f"  {path}" for path in paths)):
         say(line)
-    say(f"Open {paths[0]} in a browser: the audit for a committee. Next, with these files or your own:")
+    say(
+        f"Open {paths[0]} in a browser: the audit for a committee. Next, with these files or your own:"
+    )
     options = words("audit", Roles(score="risk", **columns))
-    command = ["propcal", "audit", str(paths[-1]), *options, "--correction", str(paths[1])]
+    command = [
+        "propcal",
+        "audit",
+        str(paths[-1]),
+        *options,
+        "--correction",
+        str(paths[1]),
+    ]
     say(f"  {join([*command, '--html', 'report.html'])}")

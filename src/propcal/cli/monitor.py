@@ -1,4 +1,6 @@
-"""``propcal monitor``: add new periods to a state; is the score still right for every group?"""
+"""``propcal monitor``: add new periods to a state; is the score still right for every
+group?
+"""
 
 from __future__ import annotations
 
@@ -13,17 +15,37 @@ import typer
 from propcal import options as options
 from propcal.cli.atoms import groups_of
 from propcal.cli.commands_from_records import ROWS, Only, Without
-from propcal.cli.screen import Output, check_file, log, progress, say, warnings_as_lines, working
+from propcal.cli.terminal import (
+    Output,
+    check_file,
+    log,
+    progress,
+    say,
+    warnings_as_lines,
+    working,
+)
 from propcal.errors import InputError, refused
-from propcal.files.transaction import outputs
+from propcal.formats.transaction import outputs
 from propcal.numbers import listed
-from propcal.options import METHOD, TIME, Calendar, Given, Identity, LossRule, Reading, Roles, given
+from propcal.options import (
+    METHOD,
+    TIME,
+    Calendar,
+    Given,
+    Identity,
+    LossRule,
+    Reading,
+    Roles,
+    given,
+)
 
 if TYPE_CHECKING:
     from propcal.monitoring.course import Course
     from propcal.monitoring.monitor import Added, Monitor
 
-WATCHED = options.GROUPS.option("SHARE", "Smallest share of people in a group that is watched. Default: 0.05")
+WATCHED = options.GROUPS.option(
+    "SHARE", "Smallest share of people in a group that is watched. Default: 0.05"
+)
 
 
 def monitor(
@@ -35,7 +57,9 @@ def monitor(
     names: Annotated[Identity, Without("period", "institution", "population")],
     files: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="FILES", help=f"{ROWS}. Without files, the state is shown as it is."),
+        typer.Argument(
+            metavar="FILES", help=f"{ROWS}. Without files, the state is shown as it is."
+        ),
     ] = None,
     state: Path = TIME.required("FILE"),
     replaced: list[str] | None = TIME.option("--replace PERIOD", argument="replace"),
@@ -43,19 +67,22 @@ def monitor(
     recalibrate: bool = METHOD.flag(),
     fail_on: list[str] | None = options.OUTPUT.option("alarm|new-alarm"),
 ) -> None:
-    """Watch a score over time and raise an alarm when it is clear that it is wrong for a group.
+    """Watch a score over time and raise an alarm when it is clear that it is wrong for
+    a group.
 
-    Each run adds the new periods of the files to the state. You may look as often as you like: if
-    the score is right for everyone and rows are different people, at most 5 % of states ever raise an
-    alarm. Later runs take columns, groups and calendar from the state. Pages, JSON and metrics are
-    replaced by every run. The exit code is 1 if a --fail-on condition holds.
+    Each run adds the new periods of the files to the state. You may look as often as
+    you like: if the score is right for everyone and rows are different people, at most
+    5 % of states ever raise an alarm. Later runs take columns, groups and calendar from
+    the state. Pages, JSON and metrics are replaced by every run. The exit code is 1 if
+    a --fail-on condition holds.
 
     For example:
 
       propcal monitor 2026-03.csv --state risk.monitor --time admitted_at
       --score risk --outcome died --groups race,sex --delay 30d
 
-      propcal monitor 2026-04.csv --state risk.monitor --html risk.html --fail-on new-alarm
+      propcal monitor 2026-04.csv --state risk.monitor --html risk.html --fail-on
+      new-alarm
 
       propcal monitor 2026-03-corrected.csv --state risk.monitor --replace 2026-03
 
@@ -83,24 +110,39 @@ def monitor(
     if files:  # without files, the state is only read
         check_file(state, files, force=True)
     if state.resolve() in [path.resolve() for path in out.files.values()]:
-        raise InputError(f"--state and {listed(list(out.files))} must be different files")
+        raise InputError(
+            f"--state and {listed(list(out.files))} must be different files"
+        )
     if replaced and not files:
         raise InputError("--replace needs the files to replace it with")
-    settings, new = _settings(roles, calendar, rule), not state.exists()
-    watched = _begun(state, files, settings, names) if new else Monitor.load(state)
+    settings = _settings(roles, calendar, rule)
+    new = not state.exists()
+    if new:
+        watched = _begun(state, files, settings, names)
+    else:
+        watched = Monitor.load(state)
     before = watched.settings
     if not new:
         _update(watched, settings, roles, names)
     with warnings_as_lines():
         with progress("Reading") as done:
-            more = {"as_of": as_of, "na": roles.na or [], "memory_limit": reading.memory_limit}
+            more = {
+                "as_of": as_of,
+                "na": roles.na or [],
+                "memory_limit": reading.memory_limit,
+            }
             settings = more | {"replace": replaced or [], "progress": done}
             added = watched.add(files, **settings) if files else Added()
         with working("Computing the evidence...") as update:
             if recalibrate:
                 update("Fitting on recent periods...")
-            course = watched.course(recalibrate=recalibrate) if watched.periods else None
-    content, seen = "null", cache(lambda suppress: protected_course(course, suppress))  # type: ignore[arg-type]
+            if watched.periods:
+                course = watched.course(recalibrate=recalibrate)
+            else:
+                course = None
+    # type: ignore[arg-type]
+    content = "null"
+    seen = cache(lambda suppress: protected_course(course, suppress))
     with outputs(force=True) as changes:
         if course is not None:
             if files and (added.changed or new or watched.settings != before):
@@ -114,7 +156,11 @@ def monitor(
             )
     if not out.as_json:
         _say_added(added, watched, read=bool(files))
-        say("There is nothing to add yet, so no state was written." if course is None else "")
+        say(
+            "There is nothing to add yet, so no state was written."
+            if course is None
+            else ""
+        )
     if course is not None or out.as_json:
         out.show(content, lambda n: seen(n)._document())
     for word in fail_on or []:
@@ -122,44 +168,66 @@ def monitor(
 
 
 def _say_added(added: Added, monitor: Monitor, *, read: bool) -> None:
-    """Which periods were added to the state; `read` says whether there were any files."""
-    from propcal.data.periods import days
+    """Which periods were added to the state; `read` says whether there were any
+    files.
+    """
     from propcal.documents.words import sentences
+    from propcal.reading.periods import days
 
     ready = None
     if added.held_back:
-        ready = monitor.calendar.end(min(added.held_back)) + timedelta(days=days(monitor.delay))
-    for line in sentences("files", "added", added, monitor.identity, monitor.delay, ready, read):
+        ready = monitor.calendar.end(min(added.held_back)) + timedelta(
+            days=days(monitor.delay)
+        )
+    for line in sentences(
+        "files", "added", added, monitor.identity, monitor.delay, ready, read
+    ):
         say(line)
 
 
 def _settings(roles: Roles, *others: Any) -> dict[str, Any]:
-    """The settings of a monitor that were given; its groups are made if any option about them was."""
+    """The settings of a monitor that were given; its groups are made if any option
+    about them was.
+    """
     from propcal.monitoring.monitor import MonitorSettings
 
     options = given(roles, *others)
-    settings = {f.name: options[f.name] for f in fields(MonitorSettings) if f.name in options}
-    rule = {name: options[name] for name in ("intersections", "missing") if name in options}
+    settings = {
+        f.name: options[f.name] for f in fields(MonitorSettings) if f.name in options
+    }
+    rule = {
+        name: options[name] for name in ("intersections", "missing") if name in options
+    }
     if rule or roles.groups or roles.cuts or roles.where or roles.as_levels:
         settings["groups"] = groups_of(roles, **rule)
     return settings
 
 
-def _begun(state: Path, files: list[Path] | None, settings: dict[str, Any], names: Identity) -> Monitor:
+def _begun(
+    state: Path, files: list[Path] | None, settings: dict[str, Any], names: Identity
+) -> Monitor:
     from propcal.monitoring.monitor import Monitor
 
     if not files:
-        raise InputError(f"there is no state {state} yet", next_step="Name files to begin one")
+        raise InputError(
+            f"there is no state {state} yet", next_step="Name files to begin one"
+        )
     for name in ("time", "score", "outcome"):
         if name not in settings:
             raise refused("no state", state=state, name=name)
     return Monitor(**settings, **given(names))
 
 
-def _update(watched: Monitor, settings: dict[str, Any], roles: Roles, names: Identity) -> None:
+def _update(
+    watched: Monitor, settings: dict[str, Any], roles: Roles, names: Identity
+) -> None:
     """Change the settings that may change, and the names that are given."""
-    if "groups" in settings and not roles.groups:  # only how groups are made of the columns was given
-        settings["groups"] = replace(settings["groups"], columns=watched.columns.words.columns)
+    if (
+        "groups" in settings and not roles.groups
+    ):  # only how groups are made of the columns was given
+        settings["groups"] = replace(
+            settings["groups"], columns=watched.columns.words.columns
+        )
     watched.change(settings)
     for name, value in given(names).items():
         setattr(watched, name, value)
@@ -169,9 +237,15 @@ def _fail(word: str, course: Course | None, added: Added) -> None:
     """Exit with code 1 if an alarm stands, or if this run raised one."""
     if course is None:
         return
-    alarms = course.alarms if word == "alarm" else course.new_alarms(added.changed)
+    if word == "alarm":
+        alarms = course.alarms
+    else:
+        alarms = course.new_alarms(added.changed)
     labels = list(dict.fromkeys(alarm.label for alarm in alarms))
     if labels:
-        what = "an alarm stands for" if word == "alarm" else "a new alarm was raised for"
+        if word == "alarm":
+            what = "an alarm stands for"
+        else:
+            what = "a new alarm was raised for"
         log("error", f"{word}: {what} {'; '.join(labels)}")
         raise typer.Exit(1)

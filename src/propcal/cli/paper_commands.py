@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from propcal.cli.commands_from_records import FORCE, Only, Without
-from propcal.cli.screen import draw, echo, log, say, terminal, voice, working
-from propcal.cli.texts import names as columns_of
+from propcal.cli.option_values import names as columns_of
+from propcal.cli.terminal import draw, echo, log, say, terminal, voice, working
 from propcal.core.arguments import check_choice, refuse_special
 from propcal.errors import refused
 from propcal.extras import how_to_install
-from propcal.files.transaction import check_target, new_folders, outputs
+from propcal.formats.transaction import check_target, new_folders, outputs
 from propcal.options import DATA, GROUPS, METHOD, OUTPUT, Roles
 from propcal.paper.settings import GRIDS, MODELS, N_SEEDS, SETUPS, SURROGATES
 
@@ -36,14 +36,19 @@ STORES = "Files of trials, one for each outcome of the same patients."
 TrialsFile = Annotated[Path, typer.Argument(metavar="STORE", help=STORE)]
 TrialsFiles = Annotated[list[Path], typer.Argument(metavar="STORE...", help=STORES)]
 COHORT = DATA.option(
-    "FILE", "The visits that the trials were run on, for Table 1; generated visits are regenerated."
+    "FILE",
+    "The visits that the trials were run on, for Table 1; generated visits are regenerated.",
 )
 BESIDE = DATA.option(
-    "STORE", "Another store, such as of other simulated visits, whose verdicts are shown beside."
+    "STORE",
+    "Another store, such as of other simulated visits, whose verdicts are shown beside.",
 )
-WITHOUT_OURS = METHOD.flag("Leave out propcal's default method, which is not in the paper.")
+WITHOUT_OURS = METHOD.flag(
+    "Leave out propcal's default method, which is not in the paper."
+)
 ABOUT = DATA.option("TEXT", "A paragraph about the data.", default="")
-PICTURE_FORMATS, TABLE_FORMATS = ("png", "pdf", "svg"), ("csv", "md", "tex")
+PICTURE_FORMATS = ("png", "pdf", "svg")
+TABLE_FORMATS = ("csv", "md", "tex")
 
 
 def formats(text: str, known: Sequence[str] = PICTURE_FORMATS) -> list[str]:
@@ -52,10 +57,17 @@ def formats(text: str, known: Sequence[str] = PICTURE_FORMATS) -> list[str]:
     >>> formats("pdf, svg")
     ['pdf', 'svg']
     """
-    chosen = list(dict.fromkeys(name.strip().lower().lstrip(".") for name in text.split(",") if name.strip()))
+    chosen = list(
+        dict.fromkeys(
+            name.strip().lower().lstrip(".") for name in text.split(",") if name.strip()
+        )
+    )
     strange = [name for name in chosen if name not in known]
     if strange or not chosen:
-        wrong = f": there is no {strange[0]!r}" if strange else " names no format"
+        if strange:
+            wrong = f": there is no {strange[0]!r}"
+        else:
+            wrong = " names no format"
         raise refused("paper format", wrong=wrong, known=", ".join(known))
     return chosen
 
@@ -78,22 +90,36 @@ class Pictures:
 
     def paths(self, pictures: Iterable[str], tables: Iterable[str]) -> list[Path]:
         """The files that may be written."""
-        return [*_paths(self.output, pictures, formats(self.format)), *_paths(self.output, tables, ["csv"])]
+        return [
+            *_paths(self.output, pictures, formats(self.format)),
+            *_paths(self.output, tables, ["csv"]),
+        ]
 
     def files(self, pictures: Iterable[PaperFigure]) -> dict[Path, Any]:
         """Each picture in every format, and its numbers, by their files."""
         files: dict[Path, Any] = {}
         for picture in pictures:
-            files |= {self.output / f"{picture.name}.{kind}": picture.figure for kind in formats(self.format)}
-            files |= {self.output / f"{name}.csv": frame for name, frame in picture.data.items()}
+            files |= {
+                self.output / f"{picture.name}.{kind}": picture.figure
+                for kind in formats(self.format)
+            }
+            files |= {
+                self.output / f"{name}.csv": frame
+                for name, frame in picture.data.items()
+            }
         return files
 
 
 @contextmanager
 def _making(
-    text: str, paths: Iterable[Path], *reads: Path | None, force: bool, draws: bool = True
+    text: str,
+    paths: Iterable[Path],
+    *reads: Path | None,
+    force: bool,
+    draws: bool = True,
 ) -> Iterator[dict[Path, Any]]:
-    """Check where files may be written, and matplotlib, before the work; then write them, all or none.
+    """Check where files may be written, and matplotlib, before the work; then write
+    them, all or none.
 
     Yields the texts, figures, and frames to be written as CSV, which the work adds.
     """
@@ -147,7 +173,9 @@ def simulation(
     """
     from propcal.paper.simulation import TABLES, picture_of, simulate
 
-    with _making("Drawing data sets...", out.paths(["simulation"], TABLES), force=out.force) as files:
+    with _making(
+        "Drawing data sets...", out.paths(["simulation"], TABLES), force=out.force
+    ) as files:
         drawn = simulate(groups, alpha, data_sets, people, seed)
         files.update(out.files([picture_of(drawn)]))
     _say(drawn.sentences(), files)
@@ -185,7 +213,9 @@ def theory(
 
 def cohort(
     mimic: list[Path] = DATA.required("FOLDER"),
-    output: Path = OUTPUT.option("--output -o FILE", default=Path("mimic_cohort.parquet")),
+    output: Path = OUTPUT.option(
+        "--output -o FILE", default=Path("mimic_cohort.parquet")
+    ),
     rule: str = METHOD.option("paper|clean", default="paper"),
     force: bool = FORCE,
 ) -> None:
@@ -206,14 +236,14 @@ def cohort(
     Parameters
     ----------
     mimic
-        Folder with the files of MIMIC-IV-ED (ed/) and MIMIC-IV (core/ or hosp/), at any depth, once for each
-        database.
+        Folder with the files of MIMIC-IV-ED (ed/) and MIMIC-IV (core/ or hosp/), at any
+        depth, once for each database.
     output
         File to write: .parquet or .csv.
     rule
         The paper's visits, or all of them with what was known on arrival only.
     """
-    from propcal.files.table_files import writes_text
+    from propcal.formats.table_files import writes_text
     from propcal.paper.mimic_cohort import find_tables, mimic_cohort
     from propcal.paper.tables import prevalence, prevalence_table
 
@@ -227,7 +257,13 @@ def cohort(
         table = prevalence(made.visits)
     _say(made.sentences())
     draw(prevalence_table(table, name="this cohort").to_rich())
-    _say(["", "The file holds personal data: keep it where MIMIC's licence lets you keep MIMIC."], [output])
+    _say(
+        [
+            "",
+            "The file holds personal data: keep it where MIMIC's licence lets you keep MIMIC.",
+        ],
+        [output],
+    )
 
 
 def tables(
@@ -259,13 +295,20 @@ def tables(
     from propcal.paper.claims import claims_table, judge_all
     from propcal.paper.tables import LONG, NAMES, all_tables
 
-    kinds, what = formats(format, TABLE_FORMATS), "Computing medians and intervals..."
+    kinds = formats(format, TABLE_FORMATS)
+    what = "Computing medians and intervals..."
     paths = [] if output is None else _paths(output, NAMES, kinds)
     with _making(what, paths, store, cohort, force=force, draws=False) as files:
-        evidence, others = _read(store, beside, without_ours=without_ours, cells=not beside)
+        evidence, others = _read(
+            store, beside, without_ours=without_ours, cells=not beside
+        )
         shown, lacking = all_tables(evidence, cohort)
         if not evidence.of_cells:
-            shown.append(claims_table(judge_all(evidence), {e.name: judge_all(e) for e in others}))
+            shown.append(
+                claims_table(
+                    judge_all(evidence), {e.name: judge_all(e) for e in others}
+                )
+            )
         files.update({} if output is None else _table_files(shown, output, kinds))
     _describe(evidence, *lacking)
     for table in shown:
@@ -277,7 +320,9 @@ def tables(
     _say([], files)
 
 
-def figures(store: TrialsFile, without_ours: bool = WITHOUT_OURS, out: Pictures = Pictures()) -> None:
+def figures(
+    store: TrialsFile, without_ours: bool = WITHOUT_OURS, out: Pictures = Pictures()
+) -> None:
     """The figures of an experiment, with their numbers as CSV.
 
     The comparison of base models and methods, calibration curves of three
@@ -292,7 +337,9 @@ def figures(store: TrialsFile, without_ours: bool = WITHOUT_OURS, out: Pictures 
     """
     from propcal.paper.figures import PICTURES, TABLES, pictures
 
-    with _making("Drawing...", out.paths(PICTURES, TABLES), store, force=out.force) as files:
+    with _making(
+        "Drawing...", out.paths(PICTURES, TABLES), store, force=out.force
+    ) as files:
         evidence, _ = _read(store, without_ours=without_ours)
         drawn, lacking = pictures(evidence)
         files.update(out.files(drawn))
@@ -336,14 +383,24 @@ def reproduction(
 
     images = images or output.parent / "images" / "reproduction"
     tables = tables or output.parent / "tables" / "reproduction"
-    paths = [output, *_paths(images, PICTURES, ["png"]), *_paths(tables, NAMES, ["csv"])]
-    if not (force or output.exists()) and (there := [path for path in paths if path.exists()]):
+    paths = [
+        output,
+        *_paths(images, PICTURES, ["png"]),
+        *_paths(tables, NAMES, ["csv"]),
+    ]
+    if not (force or output.exists()) and (
+        there := [path for path in paths if path.exists()]
+    ):
         raise refused("paper other page", path=there[0])
-    with _making("Computing and drawing...", paths, store, cohort, force=force) as files:
+    with _making(
+        "Computing and drawing...", paths, store, cohort, force=force
+    ) as files:
         evidence, others = _read(store, beside, cells=False)
         page = Reproduction(evidence, cohort, about, others)
         files[output] = page.markdown(_link(output, images), _link(output, tables))
-        files.update({images / f"{picture.name}.png": picture.figure for picture in page.drawn})
+        files.update(
+            {images / f"{picture.name}.png": picture.figure for picture in page.drawn}
+        )
         files.update(_table_files(page.tables, tables, ["csv"]))
     _describe(evidence, *page.lacking_tables)
     _say([verdict_counts(page.judged), by_rules(page.judged)], files)
@@ -376,7 +433,12 @@ def benefit(
     images
         Folder for the pictures. Default: images beside the page
     """
-    from propcal.paper.benefit import PICTURES, benefit_figures, benefit_page, outcome_names
+    from propcal.paper.benefit import (
+        PICTURES,
+        benefit_figures,
+        benefit_page,
+        outcome_names,
+    )
     from propcal.paper.trial_store import Evidence
 
     for i, store in enumerate(stores):
@@ -389,14 +451,23 @@ def benefit(
         evidence = [Evidence.from_store(store, cells=False) for store in stores]
         named = dict(zip(outcome_names(name or [], evidence), evidence))
         files[output] = benefit_page(named, about, _link(output, images))
-        files |= {images / f"{name}.png": figure for name, figure in benefit_figures(named).items()}
+        files |= {
+            images / f"{name}.png": figure
+            for name, figure in benefit_figures(named).items()
+        }
     _say([], files)
 
 
 def _read(
-    store: Path, beside: Iterable[Path] | None = (), *, without_ours: bool = False, cells: bool = True
+    store: Path,
+    beside: Iterable[Path] | None = (),
+    *,
+    without_ours: bool = False,
+    cells: bool = True,
 ) -> tuple[Evidence, list[Evidence]]:
-    """A store, and those beside it, which must not vary the smallest cell; nor may it, unless `cells`."""
+    """A store, and those beside it, which must not vary the smallest cell; nor may it,
+    unless `cells`.
+    """
     from propcal.paper.trial_store import Evidence
 
     evidence = Evidence.from_store(store, cells=cells)
@@ -410,7 +481,9 @@ def _paths(folder: Path, names: Iterable[str], kinds: Sequence[str]) -> list[Pat
 
 
 def _say(sentences: Sequence[str], files: Iterable[Path] = ()) -> None:
-    """What was found, then the files; lines as they are, so that names of files stay whole."""
+    """What was found, then the files; lines as they are, so that names of files stay
+    whole.
+    """
     for sentence in [*sentences, *(["Written:"] if files else [])]:
         echo(sentence)
     for path in files:
@@ -418,7 +491,14 @@ def _say(sentences: Sequence[str], files: Iterable[Path] = ()) -> None:
 
 
 def _describe(evidence: Evidence, *more: str) -> None:
-    _say([f"{evidence.caption()} {len(evidence.stored):,} trials.", *evidence.missing(), *more, ""])
+    _say(
+        [
+            f"{evidence.caption()} {len(evidence.stored):,} trials.",
+            *evidence.missing(),
+            *more,
+            "",
+        ]
+    )
 
 
 def _link(page: Path, folder: Path) -> str:
@@ -426,8 +506,14 @@ def _link(page: Path, folder: Path) -> str:
     return Path(os.path.relpath(folder, page.parent)).as_posix()
 
 
-def _table_files(shown: Sequence[Table], folder: Path, kinds: Sequence[str]) -> dict[Path, Any]:
-    return {folder / f"{table.name}.{kind}": table.written(kind) for table in shown for kind in kinds}
+def _table_files(
+    shown: Sequence[Table], folder: Path, kinds: Sequence[str]
+) -> dict[Path, Any]:
+    return {
+        folder / f"{table.name}.{kind}": table.written(kind)
+        for table in shown
+        for kind in kinds
+    }
 
 
 COHORT_FILE = "The cohort: CSV or Parquet, a row for each stay."
@@ -448,8 +534,8 @@ class Trials:
     models
         Base models.
     setup
-        As the paper describes it; with post-processing on half of the training data, in steps of 0.25; or as
-        the paper's public code does it.
+        As the paper describes it; with post-processing on half of the training data, in
+        steps of 0.25; or as the paper's public code does it.
     grid
         The settings of Table 3, or alpha by the smallest cell that is corrected.
     split
@@ -476,15 +562,24 @@ class Trials:
         from propcal.paper.experiment import Experiment
 
         how |= {"setup": self.setup, "grid": self.grid, "split": self.split}
-        experiment = Experiment(store, cohort, self.trials, self.rows, self.models.split(","), **how)
+        experiment = Experiment(
+            store, cohort, self.trials, self.rows, self.models.split(","), **how
+        )
         if self.scheduler is not None and self.jobs is not None:
             raise refused("paper jobs")
         if self.setup == "public":
-            log("note", "--setup public is now held-out; authors-code is what the paper's public code does")
-        with _cluster(self.scheduler):  # before the store is made: nothing is left behind if nobody answers
+            log(
+                "note",
+                "--setup public is now held-out; authors-code is what the paper's public code does",
+            )
+        with _cluster(
+            self.scheduler
+        ):  # before the store is made: nothing is left behind if nobody answers
             run_trials(experiment, None if self.scheduler else self.jobs or cpu_count())
         path = quote(str(store))
-        say(f"Tables and figures of it: propcal paper tables {path}; propcal paper figures {path}")
+        say(
+            f"Tables and figures of it: propcal paper tables {path}; propcal paper figures {path}"
+        )
 
 
 def admissions(
@@ -511,7 +606,8 @@ def admissions(
     cohort
         Visits from propcal paper cohort. Default: generated visits, no patients
     surrogate
-        How easily the admission of simulated visits is predicted; calibrated: as LR and RF do in MIMIC.
+        How easily the admission of simulated visits is predicted; calibrated: as LR and
+        RF do in MIMIC.
     output
         Store of the trials.
     """
@@ -546,25 +642,30 @@ def all_(
     """
     from pyarrow.parquet import read_table
 
-    from propcal.data.file_source import open_file
     from propcal.paper.base_models import check_models
     from propcal.paper.experiment import SPLITS
     from propcal.paper.figure_parts import new_figure
     from propcal.paper.mimic_cohort import RULES, mimic_cohort
+    from propcal.reading.file_source import open_file
 
-    check_choice("split", trials.split, tuple(SPLITS))  # first of all: the trials take time
+    check_choice(
+        "split", trials.split, tuple(SPLITS)
+    )  # first of all: the trials take time
     check_models(trials.models.split(","))
     new_figure(1, 1)
     if output.exists() and not output.is_dir():
         raise refused("paper output", folder=output)
-    folders, stores = list(dict.fromkeys([mimic_iv_ed, mimic_iv])), dict[Path, Path]()
+    folders = list(dict.fromkeys([mimic_iv_ed, mimic_iv]))
+    stores = dict[Path, Path]()
     voice.interrupted = "what is finished stays, and the same command goes on"
     with new_folders(output):
         for rule in RULES:
             visits = output / f"cohort-{rule}.parquet"
             if not visits.exists():
                 cohort(folders, visits, rule, force=False)
-            elif open_file(visits) and not mimic_cohort(*folders, rule=rule).table.equals(read_table(visits)):
+            elif open_file(visits) and not mimic_cohort(
+                *folders, rule=rule
+            ).table.equals(read_table(visits)):
                 raise refused("paper other cohort", path=visits)
             for setup in SETUPS:
                 store = output / f"{rule}-{setup}.sqlite"
@@ -577,9 +678,14 @@ def all_(
         _page(output, first, stores[first], others)
 
 
-def _page(folder: Path, store: Path, visits: Path, others: list[Path] | None = None) -> None:
-    """The page of a store with everything beside it, and the verdicts of other stores."""
-    page, beside = folder / "reproduction.md", (folder / "images", folder / "tables")
+def _page(
+    folder: Path, store: Path, visits: Path, others: list[Path] | None = None
+) -> None:
+    """The page of a store with everything beside it, and the verdicts of other
+    stores.
+    """
+    page = folder / "reproduction.md"
+    beside = (folder / "images", folder / "tables")
     reproduction(store, page, *beside, visits, others, "", force=True)
 
 
@@ -612,7 +718,8 @@ def experiment(
     outcome
         Column of the event.
     groups
-        Columns that define the groups, such as race,gender; repeat it for a second grouping.
+        Columns that define the groups, such as race,gender; repeat it for a second
+        grouping.
     features
         Columns that the base models use. Default: all but the outcome and the cluster
     text
@@ -624,9 +731,19 @@ def experiment(
     """
     from propcal.paper.cohort_files import cohort_file
 
-    columns: Any = {"outcome": outcome, "groups": [columns_of([texts]) for texts in groups], "unit": unit}
+    columns: Any = {
+        "outcome": outcome,
+        "groups": [columns_of([texts]) for texts in groups],
+        "unit": unit,
+    }
     columns |= {"features": features or (), "text": text or (), "na": roles.na or ()}
-    cohort = cohort_file(file, cluster=roles.cluster, positive=roles.positive, rows=trials.rows, **columns)
+    cohort = cohort_file(
+        file,
+        cluster=roles.cluster,
+        positive=roles.positive,
+        rows=trials.rows,
+        **columns,
+    )
     replace(trials, rows=None).run(output, cohort)
 
 
@@ -639,7 +756,9 @@ def _cluster(scheduler: str | None) -> Iterator[Any]:
     try:
         from distributed import Client
     except ImportError:
-        raise refused("paper needs", what="--scheduler needs Dask", how=how_to_install("dask")) from None
+        raise refused(
+            "paper needs", what="--scheduler needs Dask", how=how_to_install("dask")
+        ) from None
     from joblib import parallel_config
 
     try:
@@ -651,26 +770,38 @@ def _cluster(scheduler: str | None) -> Iterator[Any]:
 
 
 def run_trials(experiment: Experiment, jobs: int | None) -> None:
-    """Run what is left, and show how far it is: a status line on a terminal, lines in a log."""
+    """Run what is left, and show how far it is: a status line on a terminal, lines in a
+    log.
+    """
     from propcal.documents.words import sentences
 
     units = experiment.units()
-    total, left = experiment.n_trials, sum(len(unit.settings) for unit in units)
-    echo("\n".join(sentences("files", "trials", experiment, len(experiment.visits.frame), left)))
+    total = experiment.n_trials
+    left = sum(len(unit.settings) for unit in units)
+    echo(
+        "\n".join(
+            sentences("files", "trials", experiment, len(experiment.visits.frame), left)
+        )
+    )
     if not units:
         return
     for note in experiment.notes():
         log("note", note)
-    began, n_units, trials = perf_counter(), 0, total - left
+    began = perf_counter()
+    n_units = 0
+    trials = total - left
     there = f"trials are in {experiment.path}, and the same command goes on"
     with working("Running trials...") as status:
 
         def told(unit: Unit) -> None:
             nonlocal n_units, trials
-            n_units, trials = n_units + 1, trials + len(unit.settings)
+            n_units = n_units + 1
+            trials = trials + len(unit.settings)
             voice.interrupted = f"{trials:,} {there}"
             minutes = (perf_counter() - began) / n_units * (len(units) - n_units) / 60
-            done = f"{trials:,} of {total:,} trials are done, about {minutes:.0f} min left"
+            done = (
+                f"{trials:,} of {total:,} trials are done, about {minutes:.0f} min left"
+            )
             line = f"{unit.model}, shuffle {unit.seed + 1}: {done}"
             if terminal():
                 status(line)

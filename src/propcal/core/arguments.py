@@ -1,6 +1,8 @@
-"""What arguments accept: words, so that a type checker notices a misspelt one, people's data, numbers, files.
+"""What arguments accept: words, so that a type checker notices a misspelt one, people's
+data, numbers, files.
 
-Pipes, devices and circular links are refused where a file is expected: reading them may never end.
+Pipes, devices and circular links are refused where a file is expected: reading them may
+never end.
 """
 
 from __future__ import annotations
@@ -25,13 +27,20 @@ if TYPE_CHECKING:
     from propcal.core.groups import Groups
 
 np: Any = Later("numpy")
-Values: TypeAlias = "ArrayLike"  # a value for each person: a list, an array, a Series of any library
-Table: TypeAlias = object  # a data frame that narwhals knows, a Series, an array: checked when it is read
+Values: TypeAlias = (
+    "ArrayLike"  # a value for each person: a list, an array, a Series of any library
+)
+# a data frame that narwhals knows, a Series, an array: checked when it is read
+Table: TypeAlias = object
 Axes: TypeAlias = "MatplotlibAxes"
 Label = str | float | None  # a value of an outcome or an attribute
 Missing = Literal["level", "exclude", "error"]
 Intersections = (
-    Literal["all", "marginal"] | int | list[list[str]] | list[tuple[str, ...]] | tuple[Sequence[str], ...]
+    Literal["all", "marginal"]
+    | int
+    | list[list[str]]
+    | list[tuple[str, ...]]
+    | tuple[Sequence[str], ...]
 )
 WeightKind = Literal["auto", "frequency", "survey"]
 Unseen = Literal["replay", "keep", "error"]
@@ -39,12 +48,15 @@ Invalid = Literal["error", "null", "keep"]
 Order = Literal["cyclic", "random", "worst"]
 Resample = Literal["bootstrap"]
 Start = Literal["smooth", "identity"]
-FEWEST_SHOWN = 11  # smaller counts of people are small: they are not handed on unless the user asks for it
+# smaller counts of people are small: they are not handed on unless the user asks for it
+FEWEST_SHOWN = 11
 
 
 @dataclass(eq=False, repr=False)
 class Parameters:
-    """What the estimators and a fit have in common; `propcal.PMCBoost` describes each of them."""
+    """What the estimators and a fit have in common; `propcal.PMCBoost` describes each
+    of them.
+    """
 
     alpha: float = 0.05
     gamma: float = 0.05
@@ -74,39 +86,65 @@ def check_number(
     whole: bool = False,
 ) -> None:
     """Refuse a parameter outside its range; the error states the range."""
-    kinds: tuple[type, ...] = (int, np.integer) if whole else (int, float, np.integer, np.floating)
+    kinds: tuple[type, ...] = (
+        (int, np.integer) if whole else (int, float, np.integer, np.floating)
+    )
     limits = [
         f"{word} {limit:g}"
-        for word, limit in (("above", above), ("at least", at_least), ("at most", at_most))
+        for word, limit in (
+            ("above", above),
+            ("at least", at_least),
+            ("at most", at_most),
+        )
         if limit is not None
     ]
     fine = isinstance(value, kinds) and not isinstance(value, (bool, np.bool_))
     fine = fine and -math.inf < value < math.inf  # also false for NaN
-    fine = fine and (above is None or value > above) and (at_least is None or value >= at_least)
+    fine = (
+        fine
+        and (above is None or value > above)
+        and (at_least is None or value >= at_least)
+    )
     if not (fine and (at_most is None or value <= at_most)):
         wanted = "a whole number" if whole else "a number"
         if limits and not limits[0].startswith("above"):
             wanted += " of"
-        # show only single values: anything larger could be people's data passed by mistake
-        got = shown(value) if value is None or np.isscalar(value) else f"a {type(value).__name__}"
-        raise InputError(_named(name) + f" must be {wanted} {' and '.join(limits)}; got {got}")
+        # show only single values: anything larger could be people's data passed by
+        # mistake
+        if value is None or np.isscalar(value):
+            got = shown(value)
+        else:
+            got = f"a {type(value).__name__}"
+        raise InputError(
+            _named(name) + f" must be {wanted} {' and '.join(limits)}; got {got}"
+        )
 
 
 def check_choice(name: str | Text, value: Any, choices: tuple[Any, ...]) -> None:
     """Refuse a parameter that is not one of the choices; the error lists them."""
-    if not any(value is choice or (isinstance(value, str) and value == choice) for choice in choices):
+    if not any(
+        value is choice or (isinstance(value, str) and value == choice)
+        for choice in choices
+    ):
         listed = ", ".join(repr(choice) for choice in choices)
-        got = shown(value) if value is None or np.isscalar(value) else f"a {type(value).__name__}"
+        if value is None or np.isscalar(value):
+            got = shown(value)
+        else:
+            got = f"a {type(value).__name__}"
         raise InputError(_named(name) + f" must be one of {listed}; got {got}")
 
 
 def _named(name: str | Text) -> Text:
-    """The name of the refused parameter as a mention; a longer text names a part of the parameter."""
+    """The name of the refused parameter as a mention; a longer text names a part of the
+    parameter.
+    """
     return name if isinstance(name, Text) else Text(Argument(name))
 
 
 def refuse_special(path: str | PathLike[str]) -> None:
-    """Refuse anything but a regular file; a path that does not exist is left to whoever opens it."""
+    """Refuse anything but a regular file; a path that does not exist is left to whoever
+    opens it.
+    """
     refuse_circular(path)
     found = Path(path)
     if found.is_dir():

@@ -1,4 +1,5 @@
-"""Atoms: counts of people and outcomes for each pattern and score. All results are computed from them.
+"""Atoms: counts of people and outcomes for each pattern and score. All results are
+computed from them.
 
 They also count the people who were left out for a missing score or outcome.
 """
@@ -17,7 +18,16 @@ from numpy.typing import NDArray
 
 from propcal.core.arguments import FEWEST_SHOWN, Label, Table, WeightKind
 from propcal.core.conditions import Where
-from propcal.core.grid import MAX_PEOPLE, UNIT, FloatArray, IntArray, SumArray, from_grid, mix, run_sums
+from propcal.core.grid import (
+    MAX_PEOPLE,
+    UNIT,
+    FloatArray,
+    IntArray,
+    SumArray,
+    from_grid,
+    mix,
+    run_sums,
+)
 from propcal.core.patterns import Level, Patterns
 from propcal.errors import plain, refused
 from propcal.numbers import IN_SENTENCE, Limit, capital, percent_of
@@ -35,20 +45,30 @@ SUMS = ("people", "weight", "weight_sq", "positives", "positives_sq")
 
 @dataclass(frozen=True)
 class LeftOut:
-    """How many people were left out in all, and by level of each attribute; these add up like atoms."""
+    """How many people were left out in all, and by level of each attribute; these add
+    up like atoms.
+    """
 
     people: int = 0
     by: Counts = field(default_factory=dict)
 
     @classmethod
     def of(
-        cls, attributes: Sequence[str], levels: Sequence[Sequence[Level]], codes: Sequence[Any], people: Any
+        cls,
+        attributes: Sequence[str],
+        levels: Sequence[Sequence[Level]],
+        codes: Sequence[Any],
+        people: Any,
     ) -> LeftOut:
-        """Count rows, of which each has the level ``levels[a][codes[a]]`` and stands for `people`."""
+        """Count rows, of which each has the level ``levels[a][codes[a]]`` and stands
+        for `people`.
+        """
         by = {}
         for name, own, code in zip(attributes, levels, codes):
             counts = np.bincount(code, weights=people, minlength=len(own))
-            by[name] = {level: round(float(count)) for level, count in zip(own, counts) if count}
+            by[name] = {
+                level: round(float(count)) for level, count in zip(own, counts) if count
+            }
         return cls(round(float(np.sum(people))), by if len(people) else {})
 
     def __add__(self, other: LeftOut) -> LeftOut:
@@ -67,7 +87,9 @@ class LeftOut:
 
     def to_json(self) -> dict[str, Any]:
         """As it is written in a file."""
-        by = {name: [[*one] for one in counts.items()] for name, counts in self.by.items()}
+        by = {
+            name: [[*one] for one in counts.items()] for name, counts in self.by.items()
+        }
         return {"people": self.people, "by": by}
 
 
@@ -83,7 +105,8 @@ class Shared:
     fewest : int
         The fewest people with the outcome, and without it, in any cell.
     folded : dict
-        For each attribute with rare levels, how many of them were folded into "other levels".
+        For each attribute with rare levels, how many of them were folded into "other
+        levels".
     """
 
     fewest: int = FEWEST_SHOWN
@@ -91,7 +114,10 @@ class Shared:
 
     def __add__(self, other: Shared) -> Shared:
         names = dict.fromkeys([*self.folded, *other.folded])
-        folded = {name: max(self.folded.get(name, 0), other.folded.get(name, 0)) for name in names}
+        folded = {
+            name: max(self.folded.get(name, 0), other.folded.get(name, 0))
+            for name in names
+        }
         return Shared(min(self.fewest, other.fewest), folded)
 
     def to_json(self) -> dict[str, Any]:
@@ -103,8 +129,9 @@ class Shared:
 class Atoms:
     """Counts of people, and of people with the outcome, for each pattern and score.
 
-    Atoms can be added: ``Atoms.from_frame(a) + Atoms.from_frame(b)`` equals the atoms of the rows of both
-    together. With exact scores, most atoms are single people: treat them as personal data.
+    Atoms can be added: ``Atoms.from_frame(a) + Atoms.from_frame(b)`` equals the atoms
+    of the rows of both together. With exact scores, most atoms are single people: treat
+    them as personal data.
 
     Attributes
     ----------
@@ -117,20 +144,23 @@ class Atoms:
     weight, positives : arrays of int64 (whole weights: frequencies) or float64 (survey weights)
         Sum of the weights, and of weight times outcome.
     weight_sq, positives_sq : likewise
-        Sum of weight**2, and of weight**2 times outcome. A frequency of 2 means two people of weight
-        1, so for frequencies these equal `weight` and `positives`.
+        Sum of weight**2, and of weight**2 times outcome. A frequency of 2 means two
+        people of weight 1, so for frequencies these equal `weight` and `positives`.
     resolution_bits : int
         Scores were rounded to this many binary digits; 32, the finest grid, by default.
     weighted_rows : int
         How many rows had a weight; 0 if there were no weights.
     left_out : LeftOut
-        How many people were left out for want of a score or an outcome, in all and by level.
+        How many people were left out for want of a score or an outcome, in all and by
+        level.
     shared : Shared, optional
         What was merged, if these atoms were made to be shared.
     unused_id : str
-        A column that looks like a patient ID, repeats, and was not named as one; empty if there is none.
+        A column that looks like a patient ID, repeats, and was not named as one; empty
+        if there is none.
     keys : array of uint64, optional
-        What `record_keys` returned before scores were corrected: they remain the same people.
+        What `record_keys` returned before scores were corrected: they remain the same
+        people.
 
     Examples
     --------
@@ -181,36 +211,53 @@ class Atoms:
         Parameters
         ----------
         frame : data frame of pandas, polars or pyarrow, or of an engine
-            A DuckDB relation, a Spark or Dask frame, or a lazy polars frame is reduced by its own engine in
-            one aggregation; no row leaves the engine.
+            A DuckDB relation, a Spark or Dask frame, or a lazy polars frame is reduced
+            by its own engine in one aggregation; no row leaves the engine.
         score, outcome : str
-            Columns with the risk score in [0, 1] and the outcome (0/1, or a soft label in between).
+            Columns with the risk score in [0, 1] and the outcome (0/1, or a soft label
+            in between).
         groups : list of str, or Groups
-            Columns that define the groups, or a `Groups` definition, which must list its `columns`.
+            Columns that define the groups, or a `Groups` definition, which must list
+            its `columns`.
         weight : str, optional
             Column with weights.
         cluster : str, optional
-            Column with a patient ID (or hospital), if there are repeat visits. The IDs are hashed into 256
-            clusters, and an audit then estimates its standard errors from the variation between clusters.
+            Column with a patient ID (or hospital), if there are repeat visits. The IDs
+            are hashed into 256 clusters, and an audit then estimates its standard
+            errors from the variation between clusters.
         resolution : float, optional
             Round scores to this grid, such as 2**-16; None keeps them to 2**-32.
         weight_kind : "auto", "frequency" or "survey", default="auto"
-            "auto" treats weights as frequencies if all of them are whole numbers, and as survey weights
-            otherwise. State the kind if you add up chunks: one chunk may have only whole weights by chance.
+            "auto" treats weights as frequencies if all of them are whole numbers, and
+            as survey weights otherwise. State the kind if you add up chunks: one chunk
+            may have only whole weights by chance.
         positive : optional
-            The value of the outcome column that means the event, such as "EXPIRED"; every other value then
-            means no event. Not needed for 0 and 1, nor for yes/no, y/n, true/false or t/f in any case.
+            The value of the outcome column that means the event, such as "EXPIRED";
+            every other value then means no event. Not needed for 0 and 1, nor for
+            yes/no, y/n, true/false or t/f in any case.
         drop_missing : bool, default=False
-            Leave out rows without a score or an outcome, and count them in `left_out`; otherwise they are
-            refused.
+            Leave out rows without a score or an outcome, and count them in `left_out`;
+            otherwise they are refused.
         site : str, optional
-            Column with the site (hospital) of each person, by which sites are compared; or the name of the
-            one site that all people are from, if there is no such column.
+            Column with the site (hospital) of each person, by which sites are compared;
+            or the name of the one site that all people are from, if there is no such
+            column.
         """
-        from propcal.data.source import NamedColumns, frame_source  # core itself does not handle frames
+        from propcal.reading.source import (
+            NamedColumns,
+            frame_source,
+        )  # core itself does not handle frames
 
         columns = NamedColumns(
-            score, outcome, groups, weight, cluster, resolution, weight_kind, positive, drop_missing
+            score,
+            outcome,
+            groups,
+            weight,
+            cluster,
+            resolution,
+            weight_kind,
+            positive,
+            drop_missing,
         )
         return frame_source(frame).atoms(columns, site=site)
 
@@ -239,14 +286,17 @@ class Atoms:
         Parameters
         ----------
         files : path, pattern such as ``visits/*.parquet``, or a list of these
-            Parquet or CSV, optionally compressed with gzip or zstd; the format is recognised by content.
+            Parquet or CSV, optionally compressed with gzip or zstd; the format is
+            recognised by content.
         score, outcome, groups, weight, cluster, resolution, weight_kind, positive, drop_missing, site
             As for `from_frame`.
         na : list of str
-            Texts that mean a missing value in a CSV file, in addition to the empty value.
+            Texts that mean a missing value in a CSV file, in addition to the empty
+            value.
         memory_limit : str or int, optional
-            Memory for the aggregation, such as "4GB"; by default DuckDB decides (most of the machine's
-            memory). The need grows with the number of atoms, not of rows; a coarser `resolution` reduces it.
+            Memory for the aggregation, such as "4GB"; by default DuckDB decides (most
+            of the machine's memory). The need grows with the number of atoms, not of
+            rows; a coarser `resolution` reduces it.
         threads : int, optional
             By default all cores, or fewer if memory is short.
         progress : callable, optional
@@ -261,24 +311,37 @@ class Atoms:
         >>> Atoms.from_files("visits-*.parquet", **columns, resolution=2**-10)
         Atoms(1,495 atoms of 2,000 people; 14 patterns of race x gender)
         """
-        from propcal.data.file_source import FileSource
-        from propcal.data.source import NamedColumns
+        from propcal.reading.file_source import FileSource
+        from propcal.reading.source import NamedColumns
 
         columns = NamedColumns(
-            score, outcome, groups, weight, cluster, resolution, weight_kind, positive, drop_missing
+            score,
+            outcome,
+            groups,
+            weight,
+            cluster,
+            resolution,
+            weight_kind,
+            positive,
+            drop_missing,
         )
-        options: dict[str, Any] = {"memory_limit": memory_limit, "threads": threads, "progress": progress}
+        options: dict[str, Any] = {
+            "memory_limit": memory_limit,
+            "threads": threads,
+            "progress": progress,
+        }
         return FileSource(files, na=na, **options).atoms(columns, site=site)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Atoms:
         """Read atoms from a file that `save` wrote."""
-        from propcal.files.atoms_file import load_atoms
+        from propcal.formats.atoms_file import load_atoms
 
         return load_atoms(path)
 
     def share(self, fewest: int = FEWEST_SHOWN) -> Atoms:
-        """Atoms that may be shared: every cell has at least `fewest` people with the outcome, and without it.
+        """Atoms that may be shared: every cell has at least `fewest` people with the
+        outcome, and without it.
 
         Neighbouring scores are merged, and rare levels are folded into "other levels".
         """
@@ -287,8 +350,10 @@ class Atoms:
         return share_atoms(self, fewest)[0]
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write a Parquet file, marked as personal data unless it may be shared. An old file is replaced."""
-        from propcal.files.atoms_file import save_atoms
+        """Write a Parquet file, marked as personal data unless it may be shared. An old
+        file is replaced.
+        """
+        from propcal.formats.atoms_file import save_atoms
 
         save_atoms(self, path)
 
@@ -312,12 +377,16 @@ class Atoms:
 
     @property
     def soft(self) -> bool:
-        """Whether some outcome lay strictly between 0 and 1 (or weights are not whole)."""
+        """Whether some outcome lay strictly between 0 and 1 (or weights are not
+        whole).
+        """
         return self.positives.dtype.kind == "f"
 
     @property
     def soft_labels(self) -> bool:
-        """Whether some outcome lies strictly between 0 and 1, as far as sums of survey weights show it."""
+        """Whether some outcome lies strictly between 0 and 1, as far as sums of survey
+        weights show it.
+        """
         if self.frequencies:
             return self.soft
         between = (self.positives > 0) & (self.positives < self.weight * (1 - 1e-12))
@@ -341,59 +410,89 @@ class Atoms:
             return np.asarray(self.positives * np.int64(UNIT))
         units: FloatArray = self.positives * np.float64(UNIT)
         # soft labels are on the grid, so with frequencies this is an integer
-        return np.rint(units).astype(np.int64) if self.frequencies else units
+        if self.frequencies:
+            return np.rint(units).astype(np.int64)
+        return units
 
     def fingerprint(self) -> str:
         """A hash of the data, by which an audit can recognise the fitting data.
 
-        Survey weights are added in floating point, so with them the hash depends on the order of the rows.
+        Survey weights are added in floating point, so with them the hash depends on the
+        order of the rows.
         """
-        derived = sorted((name, str(recipe.to_json())) for name, recipe in self.patterns.derived.items())
-        digest = hashlib.sha256(repr((self.patterns.attributes, self.patterns.levels, derived)).encode())
+        derived = sorted(
+            (name, str(recipe.to_json()))
+            for name, recipe in self.patterns.derived.items()
+        )
+        digest = hashlib.sha256(
+            repr((self.patterns.attributes, self.patterns.levels, derived)).encode()
+        )
         # with frequencies the other sums are the same numbers
         sums = ("weight", "positives") if self.frequencies else SUMS
-        for array in (self.patterns.table, self.starts, self.score, *(getattr(self, name) for name in sums)):
+        for array in (
+            self.patterns.table,
+            self.starts,
+            self.score,
+            *(getattr(self, name) for name in sums),
+        ):
             digest.update(np.ascontiguousarray(array).data)
         return "sha256:" + digest.hexdigest()
 
     def people_fingerprint(self) -> str:
-        """Like `fingerprint`, but only of scores, outcomes and weights, so that groups do not matter.
+        """Like `fingerprint`, but only of scores, outcomes and weights, so that groups
+        do not matter.
 
-        Each score is hashed to two pseudo-random numbers, which are summed over people: a sum needs no
-        sorting and does not depend on how people are divided into atoms.
+        Each score is hashed to two pseudo-random numbers, which are summed over people:
+        a sum needs no sorting and does not depend on how people are divided into atoms.
         """
         whole = self.weight.dtype.kind == "i", self.positives.dtype.kind == "i"
         sums: list[Any] = [0 if exact else 0.0 for exact in whole]
         for begin in range(0, len(self), 1 << 16):
             rows = slice(begin, begin + (1 << 16))
             for i, column in enumerate((self.weight, self.positives)):
-                mixed = mix(self.score[rows].astype(np.uint64) * np.uint64(2) + np.uint64(i))
+                mixed = mix(
+                    self.score[rows].astype(np.uint64) * np.uint64(2) + np.uint64(i)
+                )
                 if whole[i]:
-                    sums[i] += int(np.sum(mixed * column[rows].astype(np.uint64), dtype=np.uint64))
+                    sums[i] += int(
+                        np.sum(mixed * column[rows].astype(np.uint64), dtype=np.uint64)
+                    )
                 else:
                     sums[i] += float(np.sum(mixed / 2.0**64 * column[rows]))
         # the last digits of floating-point sums depend on the order
         told = [s % 2**64 if exact else f"{s:.9e}" for s, exact in zip(sums, whole)]
-        return "sha256:" + hashlib.sha256(repr((self.n_people, told)).encode()).hexdigest()
+        return (
+            "sha256:" + hashlib.sha256(repr((self.n_people, told)).encode()).hexdigest()
+        )
 
     def record_keys(self) -> NDArray[np.uint64]:
-        """A pseudo-random number for the people of each atom: the sum of their hashed scores and outcomes.
+        """A pseudo-random number for the people of each atom: the sum of their hashed
+        scores and outcomes.
 
-        Added up over a set of people, modulo 2**64, they tell who is in it: neither the order of rows nor the
-        attributes matter, and one person more gives another number.
+        Added up over a set of people, modulo 2**64, they tell who is in it: neither the
+        order of rows nor the attributes matter, and one person more gives another
+        number.
         """
         if self.keys is not None:
             return self.keys
         scores = [person_key(self.score, i) for i in (0, 1)]
         if self.frequencies and not self.soft:
             events = self.positives.astype(np.uint64)
-            return np.asarray(scores[1] * events + scores[0] * (self.weight.astype(np.uint64) - events))
+            return np.asarray(
+                scores[1] * events
+                + scores[0] * (self.weight.astype(np.uint64) - events)
+            )
         # the last digits of floating-point sums depend on the order
-        sums = [np.asarray(each, dtype=np.float32).view(np.uint32) for each in (self.weight, self.positives)]
+        sums = [
+            np.asarray(each, dtype=np.float32).view(np.uint32)
+            for each in (self.weight, self.positives)
+        ]
         return np.asarray(mix(scores[0] + sums[0]) + mix(scores[1] + sums[1]))
 
     def to_frame(self) -> pd.DataFrame:
-        """List the atoms: one column for each attribute, then the score and the sums."""
+        """List the atoms: one column for each attribute, then the score and the
+        sums.
+        """
         import pandas as pd
 
         index = self.pattern_index()
@@ -401,7 +500,9 @@ class Atoms:
         for a, attribute in enumerate(self.patterns.attributes):
             levels = np.array(self.patterns.levels[a], dtype=object)
             clash = attribute in ("score", *SUMS)
-            columns[f"attribute:{attribute}" if clash else attribute] = levels[self.patterns.table[index, a]]
+            columns[f"attribute:{attribute}" if clash else attribute] = levels[
+                self.patterns.table[index, a]
+            ]
         columns["score"] = from_grid(self.score)
         for name in SUMS:
             columns[name] = getattr(self, name)
@@ -414,8 +515,9 @@ class Atoms:
     def __add__(self, other: object) -> Atoms:
         """Atoms of both sets of people together; the attributes must be the same.
 
-        If scores have different resolutions, the finer ones are rounded to the coarser grid. When adding
-        several atoms, begin with the coarsest, so that no score is rounded twice.
+        If scores have different resolutions, the finer ones are rounded to the coarser
+        grid. When adding several atoms, begin with the coarsest, so that no score is
+        rounded twice.
         """
         if not isinstance(other, Atoms):
             return NotImplemented
@@ -430,8 +532,12 @@ class Atoms:
 
 
 def person_key(score: IntArray, outcome: Any) -> Any:
-    """A pseudo-random number for a person with this score (in units) and outcome (0 or 1)."""
-    return mix(score.astype(np.uint64) * np.uint64(2) + np.asarray(outcome).astype(np.uint64))
+    """A pseudo-random number for a person with this score (in units) and outcome (0 or
+    1).
+    """
+    return mix(
+        score.astype(np.uint64) * np.uint64(2) + np.asarray(outcome).astype(np.uint64)
+    )
 
 
 def refuse_too_many(total: float) -> None:
@@ -452,27 +558,47 @@ class LeftOutReport:
     @classmethod
     def of(cls, atoms: Atoms) -> LeftOutReport:
         """Compare the people left out of these atoms with those in them."""
-        out, patterns = atoms.left_out, atoms.patterns
+        out = atoms.left_out
+        patterns = atoms.patterns
         kept: Any = atoms.pattern_sums(atoms.people)
         by = {}
         for name, counts in out.by.items():
             if name not in patterns.attributes:
                 continue
             a = patterns.attributes.index(name)
-            here = np.bincount(patterns.table[:, a], weights=kept, minlength=len(patterns.levels[a]))
-            every = Counter(dict(zip(patterns.levels[a], here.astype(np.int64).tolist())))
+            here = np.bincount(
+                patterns.table[:, a], weights=kept, minlength=len(patterns.levels[a])
+            )
+            every = Counter(
+                dict(zip(patterns.levels[a], here.astype(np.int64).tolist()))
+            )
             every.update(counts)
             if isinstance(patterns.derived.get(name), Where):
-                by[name] = [(name, counts.get("true", 0), every["true"])] if "true" in every else []
+                by[name] = (
+                    [(name, counts.get("true", 0), every["true"])]
+                    if "true" in every
+                    else []
+                )
             else:
-                called = {level: NOT_RECORDED if level is None else level for level in every}
-                by[name] = [(called[level], counts.get(level, 0), n) for level, n in every.items()]
+                called = {
+                    level: NOT_RECORDED if level is None else level for level in every
+                }
+                by[name] = [
+                    (called[level], counts.get(level, 0), n)
+                    for level, n in every.items()
+                ]
         return cls(out.people, out.people + int(kept.sum()), by)
 
     def sentence(
-        self, fewest: int = 0, *, unit: str = "people", labels: Mapping[str, Mapping[str, str]] | None = None
+        self,
+        fewest: int = 0,
+        *,
+        unit: str = "people",
+        labels: Mapping[str, Mapping[str, str]] | None = None,
     ) -> str:
-        """Who was left out, highest share first; hides counts from 1 to `fewest` - 1."""
+        """Who was left out, highest share first; hides counts from 1 to `fewest` -
+        1.
+        """
         if not self.left:
             return ""
         left: Any = self.left  # a small one that is protected is its limit already
@@ -483,12 +609,16 @@ class LeftOutReport:
         among = f"{IN_SENTENCE.count(self.left)} of {self.total:,} {unit}"
         share = f"({percent_of(self.left, self.total)})"
         first = f"{among} {share} {has} no score or outcome and {was} left out"
-        shares = [self._shares(name, fewest, (labels or {}).get(name, {})) for name in self.by]
+        shares = [
+            self._shares(name, fewest, (labels or {}).get(name, {})) for name in self.by
+        ]
         parts = "; ".join(filter(None, shares))
         return f"{first}: {parts}." if parts else f"{first}."
 
     def _shares(self, name: str, fewest: int, labels: Mapping[str, str]) -> str:
-        """The levels with the highest shares; levels of which nobody was left out are not listed."""
+        """The levels with the highest shares; levels of which nobody was left out are
+        not listed.
+        """
         rows = self.by[name]
         hidden = _hidden([left for _, left, _ in rows], fewest)
         shown = [row for row, gone in zip(rows, hidden) if row[1] and not gone]
@@ -508,10 +638,13 @@ class LeftOutReport:
 
 
 def _hidden(counts: Sequence[int], fewest: int) -> list[bool]:
-    """Which counts to hide: the small ones, and others until what is hidden adds up to `fewest` or more."""
+    """Which counts to hide: the small ones, and others until what is hidden adds up to
+    `fewest` or more.
+    """
     gone = [0 < count < fewest for count in counts]
     while any(gone) and not all(gone):
-        total, number = sum(c for c, g in zip(counts, gone) if g), sum(gone)
+        total = sum(c for c, g in zip(counts, gone) if g)
+        number = sum(gone)
         left = [(c, i) for i, (c, g) in enumerate(zip(counts, gone)) if not g and c]
         if (number > 1 and total >= fewest) or not left:
             break

@@ -9,7 +9,15 @@ from itertools import pairwise
 import numpy as np
 
 from propcal.core.arguments import check_choice, check_number
-from propcal.core.grid import UNIT, FloatArray, IntArray, SumArray, exact_fraction, from_grid, to_grid
+from propcal.core.grid import (
+    UNIT,
+    FloatArray,
+    IntArray,
+    SumArray,
+    exact_fraction,
+    from_grid,
+    to_grid,
+)
 from propcal.errors import InputError, refused, shown
 
 MOST_BINS = 10_000
@@ -17,7 +25,8 @@ MOST_BINS = 10_000
 
 @dataclass(frozen=True, eq=False)
 class Bins:
-    """Intervals that cover [0, 1]. Each includes its lower edge only; the last one includes both.
+    """Intervals that cover [0, 1]. Each includes its lower edge only; the last one
+    includes both.
 
     Attributes
     ----------
@@ -26,8 +35,8 @@ class Bins:
     kind : str
         "uniform", "geometric", "quantile" or "explicit".
     divisor : int
-        The paper's 1/lambda in the rule for the smallest category: the `n_bins` that the user asked
-        for, or the number of explicit bins.
+        The paper's 1/lambda in the rule for the smallest category: the `n_bins` that
+        the user asked for, or the number of explicit bins.
     """
 
     edges: IntArray
@@ -46,9 +55,13 @@ class Bins:
         return np.searchsorted(self.edges[1:-1], score, side="right")
 
     def cut(self, parts: int, at: Sequence[int] = ()) -> Bins:
-        """Every bin cut into so many parts of the same width, and at further scores in units of the grid."""
+        """Every bin cut into so many parts of the same width, and at further scores in
+        units of the grid.
+        """
         steps = np.diff(self.edges)[:, None] * np.arange(parts) // parts
-        edges = np.unique(np.concatenate([(self.edges[:-1, None] + steps).ravel(), at, [UNIT]]))
+        edges = np.unique(
+            np.concatenate([(self.edges[:-1, None] + steps).ravel(), at, [UNIT]])
+        )
         return Bins(edges.astype(np.int64), self.kind, self.divisor)
 
     @property
@@ -80,19 +93,24 @@ def bin_labels(edges: Sequence[float] | FloatArray) -> list[str]:
 
 def uniform(n_bins: int) -> Bins:
     """Bins of equal width (the paper's lambda-discretization, lambda = 1/n_bins)."""
-    # round in integers: j / n_bins in floating point does not always give the nearest unit
+    # round in integers: j / n_bins in floating point does not always give the nearest
+    # unit
     edges = [(2 * j * UNIT + n_bins) // (2 * n_bins) for j in range(n_bins + 1)]
     return Bins(np.array(edges, dtype=np.int64), "uniform", n_bins)
 
 
 def geometric(n_bins: int, rho: float) -> Bins:
-    """Bins of equal ratio above `rho`, and one bin [0, rho) below (the paper's (lambda, rho)-discretization).
+    """Bins of equal ratio above `rho`, and one bin [0, rho) below (the paper's (lambda,
+    rho)-discretization).
 
     >>> geometric(2, 0.01).labels
     ['[0, 0.01)', '[0.01, 0.1)', '[0.1, 1]']
     """
     if rho >= 1:
-        raise InputError("rho must be below 1, because geometric bins run from rho to 1", argument="rho")
+        raise InputError(
+            "rho must be below 1, because geometric bins run from rho to 1",
+            argument="rho",
+        )
     powers = np.array([rho ** (1 - j / n_bins) for j in range(n_bins)] + [1.0])
     edges = np.concatenate([np.zeros(1, dtype=np.int64), to_grid(powers)])
     if np.any(np.diff(edges) <= 0):
@@ -101,18 +119,25 @@ def geometric(n_bins: int, rho: float) -> Bins:
 
 
 def quantile(n_bins: int, score: IntArray, weight: SumArray) -> Bins:
-    """Bins with the same number of people each, as far as ties allow (equal scores share a bin).
+    """Bins with the same number of people each, as far as ties allow (equal scores
+    share a bin).
 
-    Edge j is the score of the person with rank floor(j * people / n_bins), counting ranks from 0.
+    Edge j is the score of the person with rank floor(j * people / n_bins), counting
+    ranks from 0.
     """
     order = np.argsort(score, kind="stable")
-    ranked, reached = score[order], np.cumsum(weight[order])
+    ranked = score[order]
+    reached = np.cumsum(weight[order])
     total = reached[-1]
     if reached.dtype.kind == "i":
-        ranks = np.array([j * int(total) // n_bins for j in range(1, n_bins)], dtype=np.int64)
+        ranks = np.array(
+            [j * int(total) // n_bins for j in range(1, n_bins)], dtype=np.int64
+        )
     else:
         ranks = np.arange(1, n_bins) * (total / n_bins)
-    inner = ranked[np.minimum(np.searchsorted(reached, ranks, side="right"), len(ranked) - 1)]
+    inner = ranked[
+        np.minimum(np.searchsorted(reached, ranks, side="right"), len(ranked) - 1)
+    ]
     edges = np.unique(np.concatenate([[0], inner, [UNIT]])).astype(np.int64)
     return Bins(edges, "quantile", n_bins)
 
@@ -135,9 +160,11 @@ def explicit(edges: Sequence[float] | FloatArray) -> Bins:
 
 
 def category_min_share(alpha: float, gamma: float, bins: Bins) -> float:
-    """The smallest share of all people that a category may have: alpha * lambda * gamma in Algorithm 1.
+    """The smallest share of all people that a category may have: alpha * lambda * gamma
+    in Algorithm 1.
 
-    The product uses the decimals as typed, so that a category exactly at the limit is included.
+    The product uses the decimals as typed, so that a category exactly at the limit is
+    included.
 
     >>> category_min_share(0.1, 0.05, uniform(10)) == 0.0005  # 0.1 * 0.05 / 10 is not
     True
@@ -145,8 +172,11 @@ def category_min_share(alpha: float, gamma: float, bins: Bins) -> float:
     return float(exact_fraction(alpha) * exact_fraction(gamma) / bins.divisor)
 
 
-def make_bins(binning: Binning, n_bins: int, *, rho: float, score: IntArray, weight: SumArray) -> Bins:
-    """Make bins from the name of a method or from explicit edges; finished bins are returned unchanged.
+def make_bins(
+    binning: Binning, n_bins: int, *, rho: float, score: IntArray, weight: SumArray
+) -> Bins:
+    """Make bins from the name of a method or from explicit edges; finished bins are
+    returned unchanged.
 
     Only "quantile" uses `score` and `weight`.
     """

@@ -1,4 +1,6 @@
-"""Categories (a group within a score bin): their people, outcomes and scores, and how large one must be."""
+"""Categories (a group within a score bin): their people, outcomes and scores, and how
+large one must be.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,15 @@ import numpy as np
 from propcal.core.atoms import Atoms
 from propcal.core.bins import Bins
 from propcal.core.criterion import Criterion, multicalibration, proportional
-from propcal.core.grid import UNIT, BoolArray, FloatArray, IntArray, SumArray, ratio, run_sums
+from propcal.core.grid import (
+    UNIT,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    SumArray,
+    ratio,
+    run_sums,
+)
 from propcal.core.groups import Collection, membership
 from propcal.core.patterns import BESIDE, CLUSTER, KEY
 from propcal.errors import refused
@@ -19,17 +29,27 @@ from propcal.errors import refused
 if TYPE_CHECKING:
     import pandas as pd
 
-BY_CHANCE = 1e-6  # if chance separates the outcomes this often, it is taken for a coincidence
-NEARLY = 0.1  # warn if guessing the outcome by level leaves less than this share of the errors
-COLUMNS = ("people", "positives", "outcome_rate", "mean_score", "gap")  # of the table of cells
+BY_CHANCE = (
+    1e-6  # if chance separates the outcomes this often, it is taken for a coincidence
+)
+# warn if guessing the outcome by level leaves less than this share of the errors
+NEARLY = 0.1
+COLUMNS = (
+    "people",
+    "positives",
+    "outcome_rate",
+    "mean_score",
+    "gap",
+)  # of the table of cells
 
 
 @dataclass(frozen=True, eq=False)
 class Categories:
-    """One row for each (group, bin), with the groups in the order of C and the bins ascending.
+    """One row for each (group, bin), with the groups in the order of C and the bins
+    ascending.
 
-    Arrays have the shape (n_groups, n_bins). Sums of outcomes and scores are ordinary numbers, not units
-    of the grid; means are NaN where a category is empty.
+    Arrays have the shape (n_groups, n_bins). Sums of outcomes and scores are ordinary
+    numbers, not units of the grid; means are NaN where a category is empty.
     """
 
     collection: Collection
@@ -53,7 +73,9 @@ class Categories:
         return ratio(self.score_sum, self.weight)
 
     def to_frame(self, *, rho: float = 0.1) -> pd.DataFrame:
-        """List the categories that are not empty, with the gap itself and as a share of the outcome rate."""
+        """List the categories that are not empty, with the gap itself and as a share of
+        the outcome rate.
+        """
         import pandas as pd
 
         g, b = np.nonzero(self.people)
@@ -75,21 +97,34 @@ def bucket_sums(atoms: Atoms, bins: Bins, values: SumArray) -> SumArray:
     """
     cuts = np.empty((len(atoms.patterns), len(bins) + 1), dtype=np.int64)
     for pattern, (low, high) in enumerate(zip(atoms.starts[:-1], atoms.starts[1:])):
-        cuts[pattern, 1:-1] = low + np.searchsorted(atoms.score[low:high], bins.edges[1:-1])
-        cuts[pattern, 0], cuts[pattern, -1] = low, high
+        cuts[pattern, 1:-1] = low + np.searchsorted(
+            atoms.score[low:high], bins.edges[1:-1]
+        )
+        cuts[pattern, 0] = low
+        cuts[pattern, -1] = high
     return run_sums(values, np.append(cuts[:, :-1], len(values))).reshape(len(cuts), -1)
 
 
 def categories(
-    atoms: Atoms, collection: Collection, bins: Bins, *, min_share: float, min_people: int = 1
+    atoms: Atoms,
+    collection: Collection,
+    bins: Bins,
+    *,
+    min_share: float,
+    min_people: int = 1,
 ) -> Categories:
     """Tabulate every (group, bin) of a collection.
 
-    A category is eligible if its share of the weight is at least `min_share` and it has at least
-    `min_people` people.
+    A category is eligible if its share of the weight is at least `min_share` and it has
+    at least `min_people` people.
     """
     inside = membership(collection.groups, atoms.patterns).astype(np.int64)
-    columns = (atoms.people, atoms.weight, atoms.outcome_units(), atoms.weight * atoms.score)
+    columns = (
+        atoms.people,
+        atoms.weight,
+        atoms.outcome_units(),
+        atoms.weight * atoms.score,
+    )
     sums: list[Any] = [inside @ bucket_sums(atoms, bins, column) for column in columns]
     people, weight, outcome, score = sums
     share = weight / atoms.weight.sum()
@@ -118,15 +153,21 @@ def mc_of(table: Categories) -> float:
 
 
 def pmc_of(table: Categories, rho: float) -> float:
-    """PMC loss: the largest gap as a share of the category's outcome rate (or of `rho` if larger)."""
+    """PMC loss: the largest gap as a share of the category's outcome rate (or of `rho`
+    if larger).
+    """
     return loss_of(table, proportional(rho))
 
 
-def smallest_alpha_of(table: Categories, criterion: Criterion, gamma: float | None = None) -> float:
-    """The smallest alpha for which a score is (alpha, lambda)-multicalibrated by a criterion.
+def smallest_alpha_of(
+    table: Categories, criterion: Criterion, gamma: float | None = None
+) -> float:
+    """The smallest alpha for which a score is (alpha, lambda)-multicalibrated by a
+    criterion.
 
-    A larger alpha allows larger gaps and asks for larger categories. So each category needs its own loss, or
-    else an alpha above which it is too small to count; the score needs the largest of these.
+    A larger alpha allows larger gaps and asks for larger categories. So each category
+    needs its own loss, or else an alpha above which it is too small to count; the score
+    needs the largest of these.
 
     Parameters
     ----------
@@ -135,14 +176,18 @@ def smallest_alpha_of(table: Categories, criterion: Criterion, gamma: float | No
     criterion : Criterion
         MC or PMC.
     gamma : float, optional
-        With it, a category counts if its share of all people is at least alpha * lambda * gamma (Algorithm
-        1); without it, if its share of its group is at least alpha * lambda (the paper's definitions).
+        With it, a category counts if its share of all people is at least alpha * lambda
+        * gamma (Algorithm 1); without it, if its share of its group is at least alpha *
+        lambda (the paper's definitions).
     """
     there = table.people > 0
     if not there.any():
         return float("nan")
     weight = np.asarray(table.weight, dtype=np.float64)
-    share = weight / weight.sum(axis=1, keepdims=True) if gamma is None else table.share / gamma
+    if gamma is None:
+        share = weight / weight.sum(axis=1, keepdims=True)
+    else:
+        share = table.share / gamma
     counts_up_to = share[there] * table.bins.divisor
     needs = np.abs(table.gap[there]) / criterion.allowance(table.outcome_rate[there])
     return float(np.max(np.minimum(needs, counts_up_to)))
@@ -150,7 +195,9 @@ def smallest_alpha_of(table: Categories, criterion: Criterion, gamma: float | No
 
 def dc_of(table: Categories, rho: float) -> float:
     """DC loss: the largest log-ratio of two groups' outcome rates in the same bin."""
-    return float(largest_log_ratio(np.where(table.eligible, table.outcome_rate, np.nan), rho=rho))
+    return float(
+        largest_log_ratio(np.where(table.eligible, table.outcome_rate, np.nan), rho=rho)
+    )
 
 
 def largest_log_ratio(outcome_rate: FloatArray, *, rho: float) -> FloatArray:
@@ -172,50 +219,78 @@ def largest_log_ratio(outcome_rate: FloatArray, *, rho: float) -> FloatArray:
     2.0
     """
     counted = ~np.isnan(outcome_rate)
-    floored = np.log(np.maximum(outcome_rate, rho, where=counted, out=np.ones_like(outcome_rate)))
+    floored = np.log(
+        np.maximum(outcome_rate, rho, where=counted, out=np.ones_like(outcome_rate))
+    )
     highest = np.max(floored, axis=-2, where=counted, initial=-np.inf)
     lowest = np.min(floored, axis=-2, where=counted, initial=np.inf)
     some = counted.any(axis=-2)
-    apart = np.max(np.subtract(highest, lowest, where=some, out=np.zeros_like(highest)), axis=-1)
+    apart = np.max(
+        np.subtract(highest, lowest, where=some, out=np.zeros_like(highest)), axis=-1
+    )
     return np.asarray(np.where(some.any(axis=-1), apart, np.nan))
 
 
 def check_outcome_groups(atoms: Atoms) -> None:
     """Refuse an attribute that is the outcome; warn if one nearly is.
 
-    Its groups have outcome rates of 0 and 1: a correction for them would need to know the outcome before
-    scoring, and an audit of them says nothing about the score.
+    Its groups have outcome rates of 0 and 1: a correction for them would need to know
+    the outcome before scoring, and an audit of them says nothing about the score.
     """
-    sums = [atoms.pattern_sums(column) for column in (atoms.weight, atoms.positives, atoms.people)]
+    sums = [
+        atoms.pattern_sums(column)
+        for column in (atoms.weight, atoms.positives, atoms.people)
+    ]
     for a, name in enumerate(atoms.patterns.attributes):
         if name == CLUSTER or name.startswith((BESIDE, KEY)):
             continue
         level = atoms.patterns.table[:, a]
-        weight, positives, people = (np.bincount(level, column).astype(np.float64) for column in sums)
+        weight, positives, people = (
+            np.bincount(level, column).astype(np.float64) for column in sums
+        )
         if not tells_outcome(weight, positives, people):
             continue
         # how often would guessing each level's more common outcome be wrong?
-        total, wrong = weight.sum(), np.minimum(positives, weight - positives).sum()
+        total = weight.sum()
+        wrong = np.minimum(positives, weight - positives).sum()
         if wrong <= 1e-9 * total:
-            raise refused("group is outcome", name=name, levels=len(people), people=int(people.sum()))
-        message = refused("group nearly outcome", name=name, share=1 - wrong / total).message
+            raise refused(
+                "group is outcome",
+                name=name,
+                levels=len(people),
+                people=int(people.sum()),
+            )
+        message = refused(
+            "group nearly outcome", name=name, share=1 - wrong / total
+        ).message
         warnings.warn(message, UserWarning, stacklevel=3)
 
 
-def tells_outcome(weight: FloatArray, positives: FloatArray, people: FloatArray) -> bool:
-    """Whether the levels of an attribute, by their sums, tell the outcome of nearly everybody."""
-    total, events = weight.sum(), positives.sum()
-    wrong, guessed = np.minimum(positives, weight - positives).sum(), min(events, total - events)
+def tells_outcome(
+    weight: FloatArray, positives: FloatArray, people: FloatArray
+) -> bool:
+    """Whether the levels of an attribute, by their sums, tell the outcome of nearly
+    everybody.
+    """
+    total = weight.sum()
+    events = positives.sum()
+    wrong = np.minimum(positives, weight - positives).sum()
+    guessed = min(events, total - events)
     if not guessed > 0 or wrong > NEARLY * guessed:
         return False
-    # the probability that each level has only one outcome if the attribute is unrelated to the outcome
-    people, rate = people[people > 0], events / total
+    # the probability that each level has only one outcome if the attribute is unrelated
+    # to the outcome
+    people = people[people > 0]
+    rate = events / total
     return float(np.prod(rate**people + (1 - rate) ** people)) <= BY_CHANCE
 
 
 def outcome_alike(atoms: Atoms) -> str:
-    """Whether nobody or everybody had the outcome, in words; empty if some had it and some had not."""
-    events, total = float(atoms.positives.sum()), float(atoms.weight.sum())
+    """Whether nobody or everybody had the outcome, in words; empty if some had it and
+    some had not.
+    """
+    events = float(atoms.positives.sum())
+    total = float(atoms.weight.sum())
     if 0 < events < total:
         return ""
     who = "nobody" if events <= 0 else "everybody"

@@ -1,7 +1,8 @@
-"""Functions that numba compiles when they are first called, or that Python runs where the work is small.
+"""Functions that numba compiles when they are first called, or that Python runs where
+the work is small.
 
-Loading and scoring a correction needs numpy alone: importing numba takes longer than most corrections take,
-and compiling takes seconds on a machine where nothing is cached.
+Loading and scoring a correction needs numpy alone: importing numba takes longer than
+most corrections take, and compiling takes seconds on a machine where nothing is cached.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ logger = logging.getLogger("propcal")
 
 
 class compiled:  # noqa: N801  # a decorator
-    """A function that is compiled when it is first called; `in_python` runs the same code without compiling.
+    """A function that is compiled when it is first called; `in_python` runs the same
+    code without compiling.
 
     Functions that it calls are compiled, or run, along with it.
     """
@@ -34,12 +36,15 @@ class compiled:  # noqa: N801  # a decorator
 
     @cached_property
     def machine_code(self) -> Any:
-        """The compiled function; without a writable folder for it, each process compiles it again."""
+        """The compiled function; without a writable folder for it, each process
+        compiles it again.
+        """
         from numba import njit
 
         function = self._with(lambda called: called.machine_code)
         try:
-            # release Python's lock, so that files can be read and written while scores are corrected
+            # release Python's lock, so that files can be read and written while scores
+            # are corrected
             return njit(cache=True, nogil=True)(function)
         except RuntimeError:  # numba found no writable folder, as in some containers
             return njit(nogil=True)(function)
@@ -51,19 +56,32 @@ class compiled:  # noqa: N801  # a decorator
 
     def _with(self, form: Callable[[compiled], Any]) -> Any:
         """The function with one form of the functions that it calls."""
-        own, names = self._function, self._function.__code__.co_names
-        called = {name: own.__globals__[name] for name in names if name in own.__globals__}
-        forms = {name: form(one) for name, one in called.items() if isinstance(one, compiled)}
-        copy = FunctionType(own.__code__, {**own.__globals__, **forms}, own.__name__, own.__defaults__)
+        own = self._function
+        names = self._function.__code__.co_names
+        called = {
+            name: own.__globals__[name] for name in names if name in own.__globals__
+        }
+        forms = {
+            name: form(one) for name, one in called.items() if isinstance(one, compiled)
+        }
+        copy = FunctionType(
+            own.__code__, {**own.__globals__, **forms}, own.__name__, own.__defaults__
+        )
         return update_wrapper(copy, own)
 
 
 def say_if_compiling(function: compiled) -> None:
-    """Tell the user once that the first use of a compiled function takes longer; it is called just before."""
+    """Tell the user once that the first use of a compiled function takes longer; it is
+    called just before.
+    """
     code = function.machine_code
-    folder, source = code.stats.cache_path, Path(code.py_func.__code__.co_filename)
+    folder = code.stats.cache_path
+    source = Path(code.py_func.__code__.co_filename)
     names = f"{source.stem}.{code.py_func.__name__}-*.nbi"
-    written = [file.stat().st_mtime for file in Path(folder).glob(names)] if folder else []
+    if folder:
+        written = [file.stat().st_mtime for file in Path(folder).glob(names)]
+    else:
+        written = []
     if not written or max(written) < source.stat().st_mtime:
         _say()
 

@@ -1,10 +1,12 @@
-"""Attributes made from columns: ranges of a number, or a condition such as ``age >= 75 and icu``.
+"""Attributes made from columns: ranges of a number, or a condition such as ``age >= 75
+and icu``.
 
-A condition compares a column with a value by ``=`` (or ``==``), ``!=``, ``<``, ``<=``, ``>``, ``>=``,
-``in [a, b]``, ``not in [a, b]``, ``is missing`` or ``is not missing``; a column by itself must hold
-truth values. Conditions can be combined with ``and``, ``or``, ``not`` and parentheses. Put column names
-with spaces in `backquotes` and texts with spaces in quotes. A missing value only passes ``is missing``.
-Conditions are never passed to Python's ``eval``.
+A condition compares a column with a value by ``=`` (or ``==``), ``!=``, ``<``, ``<=``,
+``>``, ``>=``, ``in [a, b]``, ``not in [a, b]``, ``is missing`` or ``is not missing``; a
+column by itself must hold truth values. Conditions can be combined with ``and``,
+``or``, ``not`` and parentheses. Put column names with spaces in `backquotes` and texts
+with spaces in quotes. A missing value only passes ``is missing``. Conditions are never
+passed to Python's ``eval``.
 """
 
 from __future__ import annotations
@@ -31,24 +33,34 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 # Readers of a condition are recursive, and database engines have limits of their own.
-MOST_DEPTH, MOST_TESTS = 50, 1_000
+MOST_DEPTH = 50
+MOST_TESTS = 1_000
 MOST_SHOWN = 200  # characters of a condition in an error
-MOST_CUTS, MOST_CUTS_SHOWN = 200, 20  # database engines have limits of their own
-MOST_DIGITS = MOST_EXPONENT = 400  # of a number; double precision ends near 1e308 and 1e-324
+# database engines have limits of their own
+MOST_CUTS = 200
+MOST_CUTS_SHOWN = 20
+MOST_DIGITS = MOST_EXPONENT = (
+    400  # of a number; double precision ends near 1e308 and 1e-324
+)
 BY_SIZE = ("<", "<=", ">", ">=")  # what compares numbers
 _WORDS = ("and", "or", "not", "in", "is", "missing")
 
 
 @dataclass(frozen=True)
 class ColumnTest:
-    """One column compared with values; `op` is =, !=, <, <=, >, >=, in, missing or holds."""
+    """One column compared with values; `op` is =, !=, <, <=, >, >=, in, missing or
+    holds.
+    """
 
     column: str
     op: str
     values: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        plain = re.fullmatch(r"[^\W\d]\w*", self.column) and self.column.lower() not in _WORDS
+        plain = (
+            re.fullmatch(r"[^\W\d]\w*", self.column)
+            and self.column.lower() not in _WORDS
+        )
         name = self.column if plain else f"`{self.column}`"
         if self.op == "holds":
             return name
@@ -77,7 +89,9 @@ class Combined:
     parts: tuple[Condition, ...]
 
     def __str__(self) -> str:
-        return f" {self.op} ".join(f"({p})" if isinstance(p, Combined) else str(p) for p in self.parts)
+        return f" {self.op} ".join(
+            f"({p})" if isinstance(p, Combined) else str(p) for p in self.parts
+        )
 
 
 Condition = ColumnTest | Not | Combined
@@ -139,7 +153,8 @@ class _Parser:
         self.at = self.depth = self.n_tests = 0
 
     def _split(self) -> Iterator[tuple[str, str]]:
-        position, text = 0, self.text.rstrip()
+        position = 0
+        text = self.text.rstrip()
         while position < len(text):
             found = _TOKEN.match(text, position)
             if found is None:
@@ -152,7 +167,9 @@ class _Parser:
         return refused("condition", text=plain(self.text, MOST_SHOWN), why=why)
 
     def _peek(self) -> tuple[str, str]:
-        return self.tokens[self.at] if self.at < len(self.tokens) else ("end", "the end")
+        if self.at < len(self.tokens):
+            return self.tokens[self.at]
+        return ("end", "the end")
 
     def _take(self, *wanted: str) -> bool:
         """Consume the next token if it is one of these words or marks."""
@@ -179,7 +196,9 @@ class _Parser:
         parts = [part()]
         while self._take(op):
             parts.append(part())
-        return parts[0] if len(parts) == 1 else Combined(op, tuple(parts))
+        if len(parts) == 1:
+            return parts[0]
+        return Combined(op, tuple(parts))
 
     def _single(self) -> Condition:
         self.depth += 1
@@ -197,7 +216,9 @@ class _Parser:
 
     def _test(self) -> Condition:
         kind, column = self._peek()
-        if kind not in ("word", "name") or (kind == "word" and column.lower() in _WORDS):
+        if kind not in ("word", "name") or (
+            kind == "word" and column.lower() in _WORDS
+        ):
             raise self._wrong(f"expected a column, found {column!r}")
         self.at += 1
         self.n_tests += 1
@@ -208,12 +229,16 @@ class _Parser:
             self.at += 1
             value = self._literal()
             if op in BY_SIZE and not is_numeric(value):
-                raise self._wrong(f"{op} compares {column!r} with {value!r}, which is not a number")
+                raise self._wrong(
+                    f"{op} compares {column!r} with {value!r}, which is not a number"
+                )
             return ColumnTest(column, "=" if op == "==" else op, (value,))
         if self._take("is"):
             negated = self._take("not")
             self._need("missing")
-            return Not(ColumnTest(column, "missing")) if negated else ColumnTest(column, "missing")
+            if negated:
+                return Not(ColumnTest(column, "missing"))
+            return ColumnTest(column, "missing")
         if self._take("not"):
             self._need("in")
             inside = ColumnTest(column, "in", self._list())
@@ -235,17 +260,25 @@ class _Parser:
         if kind not in ("number", "text", "word"):
             raise self._wrong(f"expected a value, found {value!r}")
         if kind == "word" and value.lower() in ("missing", "none", "null", "nan", "na"):
-            raise self._wrong(f"use \"is missing\" for missing values, or quotes for the text '{value}'")
+            raise self._wrong(
+                f"use \"is missing\" for missing values, or quotes for the text '{value}'"
+            )
         self.at += 1
         if kind == "number" and not is_numeric(value):
-            raise self._wrong(f"the number {plain(value, 20)} is too large, too small or too long")
+            raise self._wrong(
+                f"the number {plain(value, 20)} is too large, too small or too long"
+            )
         if kind == "word" and value.lower() in ("true", "false"):
             return value.lower()
-        return re.sub(r"\\(.)", r"\1", value[1:-1], flags=re.DOTALL) if kind == "text" else value
+        if kind == "text":
+            return re.sub(r"\\(.)", r"\1", value[1:-1], flags=re.DOTALL)
+        return value
 
 
 def range_labels(points: Sequence[float], *, whole: bool = False) -> list[str]:
-    """The names of ranges between these points; ranges of whole numbers are named by their last one."""
+    """The names of ranges between these points; ranges of whole numbers are named by
+    their last one.
+    """
     if not points:
         return ["any value"]
     texts = [f"{point:.12g}" for point in points]
@@ -260,17 +293,29 @@ def range_labels(points: Sequence[float], *, whole: bool = False) -> list[str]:
 
 @dataclass(frozen=True)
 class Ranges:
-    """A numeric column cut into ranges: below the first point, between points, and from the last point up."""
+    """A numeric column cut into ranges: below the first point, between points, and from
+    the last point up.
+    """
 
     column: str
     points: tuple[float, ...]
 
     def __post_init__(self) -> None:
         finite = all(isinstance(p, float) and math.isfinite(p) for p in self.points)
-        if not self.points or not finite or any(a >= b for a, b in pairwise(self.points)):
-            raise refused("not increasing", column=self.column, points=list(self.points[:MOST_CUTS_SHOWN]))
+        if (
+            not self.points
+            or not finite
+            or any(a >= b for a, b in pairwise(self.points))
+        ):
+            raise refused(
+                "not increasing",
+                column=self.column,
+                points=list(self.points[:MOST_CUTS_SHOWN]),
+            )
         if len(self.points) > MOST_CUTS:
-            raise refused("many cuts", column=self.column, most=MOST_CUTS, n=len(self.points))
+            raise refused(
+                "many cuts", column=self.column, most=MOST_CUTS, n=len(self.points)
+            )
 
     @property
     def columns(self) -> list[str]:
@@ -318,26 +363,41 @@ Recipe = Ranges | Where
 
 
 def refuse_no_unicode(name: str) -> None:
-    """Refuse a name with half of a surrogate pair, which cannot be written to a file."""
+    """Refuse a name with half of a surrogate pair, which cannot be written to a
+    file.
+    """
     if not is_unicode(name):
-        raise InputError(f"the name {name!r} contains invalid Unicode", next_step="Rename it")
+        raise InputError(
+            f"the name {name!r} contains invalid Unicode", next_step="Rename it"
+        )
 
 
 def recipe_from_json(content: Any) -> Recipe:
     """Read a recipe from a file."""
-    if isinstance(content, dict) and set(content) == {"column", "cuts"} and isinstance(content["cuts"], list):
+    if (
+        isinstance(content, dict)
+        and set(content) == {"column", "cuts"}
+        and isinstance(content["cuts"], list)
+    ):
         points = content["cuts"]
-        if isinstance(content["column"], str) and all(type(point) in (int, float) for point in points):
+        if isinstance(content["column"], str) and all(
+            type(point) in (int, float) for point in points
+        ):
             return make_ranges(content["column"], points)
     if isinstance(content, dict) and set(content) == {"where"}:
         return Where(parse(content["where"]))
-    raise InputError("a derived attribute must have either a column with cuts or a condition")
+    raise InputError(
+        "a derived attribute must have either a column with cuts or a condition"
+    )
 
 
 def make_ranges(column: str, points: Any) -> Ranges:
     """Make ranges from a user's list of cut points."""
     try:
-        numbers = tuple(float(point) for point in points) if not isinstance(points, str) else None
+        if not isinstance(points, str):
+            numbers = tuple(float(point) for point in points)
+        else:
+            numbers = None
     except (TypeError, ValueError, OverflowError):
         numbers = None
     if numbers is None:

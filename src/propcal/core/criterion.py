@@ -1,8 +1,9 @@
-"""How large a category's gap may be: the cutoff of Algorithm 1 for MC and PMC, and the matching loss.
+"""How large a category's gap may be: the cutoff of Algorithm 1 for MC and PMC, and the
+matching loss.
 
-A tolerance of alpha allows a category a gap of ``alpha * (offset + slope * max(outcome rate, rho))``. The
-loss is the tolerance that the worst category would need. Boosting, fit summaries, losses and audits all use
-this module.
+A tolerance of alpha allows a category a gap of ``alpha * (offset + slope * max(outcome
+rate, rho))``. The loss is the tolerance that the worst category would need. Boosting,
+fit summaries, losses and audits all use this module.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ else:
 class Criterion:
     """The scale on which a gap is measured: offset + slope * max(outcome rate, rho).
 
-    `method` is the name of the algorithm that aims for this criterion, as written in files and reports.
+    `method` is the name of the algorithm that aims for this criterion, as written in
+    files and reports.
 
     >>> proportional(rho=0.1).cutoff(np.array([0.02, 0.4]), alpha=0.5).tolist()
     [0.05, 0.2]
@@ -41,7 +43,9 @@ class Criterion:
     rho: float
 
     def __post_init__(self) -> None:
-        if not all(0 < self.offset + self.slope * rate < inf for rate in (self.rho, 1.0)):  # nor NaN
+        if not all(
+            0 < self.offset + self.slope * rate < inf for rate in (self.rho, 1.0)
+        ):  # nor NaN
             raise refused("no allowance", method=self.method)
 
     def allowance(self, outcome_rate: FloatArray) -> FloatArray:
@@ -53,7 +57,8 @@ class Criterion:
         return np.asarray(alpha * self.allowance(outcome_rate))
 
     def loss(self, gap: FloatArray, outcome_rate: FloatArray) -> FloatArray:
-        """The tolerance that the worst category (along the last axis) needs; NaN if there is no category.
+        """The tolerance that the worst category (along the last axis) needs; NaN if
+        there is no category.
 
         >>> gap, rate = np.array([-0.1, 0.1]), np.array([0.4, 0.8])
         >>> multicalibration().loss(gap, rate).item(), proportional(rho=0.1).loss(gap, rate).item()
@@ -70,16 +75,22 @@ def multicalibration() -> Criterion:
 
 
 def proportional(rho: float) -> Criterion:
-    """PMC: a tolerance in proportion to the category's outcome rate, or to `rho` if the rate is below it.
+    """PMC: a tolerance in proportion to the category's outcome rate, or to `rho` if the
+    rate is below it.
 
-    The paper assumes that every rate is at least rho; for lower rates Algorithm 1 uses rho.
+    The paper assumes that every rate is at least rho; for lower rates Algorithm 1 uses
+    rho.
     """
     return Criterion("PMCBoost", offset=0.0, slope=1.0, rho=rho)
 
 
-# The criteria that users choose, by the names of their losses, at a floor rho on rates. Each is a class of
-# `propcal.estimators` (and --method), a function of `propcal.metrics`, and rows of every audit.
-CRITERIA: dict[str, Callable[[float], Criterion]] = {"mc": lambda _: multicalibration(), "pmc": proportional}
+# The criteria that users choose, by the names of their losses, at a floor rho on rates.
+# Each is a class of `propcal.estimators` (and --method), a function of
+# `propcal.metrics`, and rows of every audit.
+CRITERIA: dict[str, Callable[[float], Criterion]] = {
+    "mc": lambda _: multicalibration(),
+    "pmc": proportional,
+}
 METHODS = {key: criterion(1.0).method for key, criterion in CRITERIA.items()}
 # what a method limits, what its loss is, and the mean square of all cells, in words
 AIMS = {"mc": "the difference itself", "pmc": "errors relative to the observed rate"}

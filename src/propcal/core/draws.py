@@ -1,9 +1,10 @@
-"""Random numbers that are the same on every machine and with every version of every library.
+"""Random numbers that are the same on every machine and with every version of every
+library.
 
-A number is a hash of a seed and of its place in the sequence, computed in integers. Normal and binomial
-numbers are quantiles at such uniform numbers. What a library's own generator draws may change with its
-version. Audits compare the data with what chance alone would show, in cells in which a whole number of people
-share a risk.
+A number is a hash of a seed and of its place in the sequence, computed in integers.
+Normal and binomial numbers are quantiles at such uniform numbers. What a library's own
+generator draws may change with its version. Audits compare the data with what chance
+alone would show, in cells in which a whole number of people share a risk.
 """
 
 from __future__ import annotations
@@ -16,12 +17,16 @@ from scipy import special
 
 from propcal.core.grid import FloatArray, IntArray, mix
 
-STEP = 0x9E3779B97F4A7C15  # of splitmix64: the odd number next to 2**64 divided by the golden ratio
-REACH = 9.0  # standard errors, and outcomes, beyond which no number of outcomes is drawn
+# of splitmix64: the odd number next to 2**64 divided by the golden ratio
+STEP = 0x9E3779B97F4A7C15
+REACH = (
+    9.0  # standard errors, and outcomes, beyond which no number of outcomes is drawn
+)
 
 
 class Draws:
-    """A sequence of random numbers, from a seed: a whole number, a numpy generator, or None for any seed.
+    """A sequence of random numbers, from a seed: a whole number, a numpy generator, or
+    None for any seed.
 
     >>> Draws(0).uniform((2,)).round(6).tolist()
     [0.652448, 0.701212]
@@ -29,10 +34,16 @@ class Draws:
     [0.391939, 0.52789]
     """
 
-    def __init__(self, seed: int | np.integer[Any] | np.random.Generator | None) -> None:
+    def __init__(
+        self, seed: int | np.integer[Any] | np.random.Generator | None
+    ) -> None:
         if not isinstance(seed, (int, np.integer)):
             seed = int(np.random.default_rng(seed).integers(1 << 62))
-        self._key = int(mix(np.array([int(seed) & (1 << 64) - 1], dtype=np.uint64) + np.uint64(STEP))[0])
+        self._key = int(
+            mix(
+                np.array([int(seed) & (1 << 64) - 1], dtype=np.uint64) + np.uint64(STEP)
+            )[0]
+        )
         self._place = 0
 
     def uniform(self, shape: tuple[int, ...]) -> FloatArray:
@@ -41,7 +52,9 @@ class Draws:
         begin = (self._key + STEP * (self._place + 1)) & (1 << 64) - 1
         self._place += n
         with np.errstate(over="ignore"):
-            mixed = mix(np.arange(n, dtype=np.uint64) * np.uint64(STEP) + np.uint64(begin))
+            mixed = mix(
+                np.arange(n, dtype=np.uint64) * np.uint64(STEP) + np.uint64(begin)
+            )
         return np.asarray(((mixed >> np.uint64(11)) + 0.5) * 2.0**-53).reshape(shape)
 
     def standard_normal(self, shape: tuple[int, ...]) -> FloatArray:
@@ -52,9 +65,11 @@ class Draws:
 def draw_outcomes(
     people: IntArray, risk: FloatArray, n_draws: int, draws: Draws, *, block: int
 ) -> Iterator[IntArray]:
-    """Simulate how many people in each cell have the outcome, `block` data sets at a time.
+    """Simulate how many people in each cell have the outcome, `block` data sets at a
+    time.
 
-    Blocks have the shape (draws, n_cells); their size does not affect the numbers drawn.
+    Blocks have the shape (draws, n_cells); their size does not affect the numbers
+    drawn.
 
     >>> people, risk = np.array([10, 1000]), np.array([0.5, 0.1])
     >>> [drawn.shape for drawn in draw_outcomes(people, risk, 5, Draws(0), block=2)]
@@ -67,13 +82,19 @@ def draw_outcomes(
     starts = ends - (high - low + 1)
     cell = np.repeat(np.arange(len(people)), high - low + 1)
     outcomes = np.arange(len(cell)) - starts[cell] + low[cell]
-    n, p = people[cell], risk[cell]
-    log_chance = special.xlogy(outcomes, p) + special.xlog1py(n - outcomes, -p) + special.gammaln(n + 1.0)
+    n = people[cell]
+    p = risk[cell]
+    log_chance = (
+        special.xlogy(outcomes, p)
+        + special.xlog1py(n - outcomes, -p)
+        + special.gammaln(n + 1.0)
+    )
     log_chance -= special.gammaln(outcomes + 1.0) + special.gammaln(n - outcomes + 1.0)
     running = np.cumsum(np.exp(log_chance))
     before = np.concatenate([[0.0], running[ends[:-1] - 1]])
     total = running[ends - 1] - before
-    # of all cells, one after the other: the chance of at most so many outcomes, plus the number of the cell
+    # of all cells, one after the other: the chance of at most so many outcomes, plus
+    # the number of the cell
     table = cell + np.minimum((running - before[cell]) / total[cell], 1.0)
     table[ends - 1] = np.arange(len(people)) + 1.0
     for begin in range(0, n_draws, max(block, 1)):
@@ -85,8 +106,9 @@ def draw_outcomes(
 def symmetric_root(covariance: FloatArray) -> FloatArray:
     """The symmetric matrix whose square is the covariance.
 
-    Eigenvectors may have any sign, and any direction if values are equal; this matrix is the same for all of
-    them. Rounding may make a covariance a little indefinite, so that the smallest values count as zero.
+    Eigenvectors may have any sign, and any direction if values are equal; this matrix
+    is the same for all of them. Rounding may make a covariance a little indefinite, so
+    that the smallest values count as zero.
 
     >>> symmetric_root(np.array([[2.0, 1.0], [1.0, 2.0]])).round(3).tolist()
     [[1.366, 0.366], [0.366, 1.366]]

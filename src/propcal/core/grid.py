@@ -1,8 +1,9 @@
 """Exact arithmetic: scores, bin edges and shifts are integers in units of 2**-32.
 
-On this grid every addition, comparison and sum is exact in 64-bit integers, so that a result does
-not depend on the order of the rows, on chunking or on the engine that computed it. The logistic curve is a
-table on the grid, so that it is the same on every machine.
+On this grid every addition, comparison and sum is exact in 64-bit integers, so that a
+result does not depend on the order of the rows, on chunking or on the engine that
+computed it. The logistic curve is a table on the grid, so that it is the same on every
+machine.
 """
 
 from __future__ import annotations
@@ -22,9 +23,12 @@ BoolArray = npt.NDArray[np.bool_]
 SumArray = npt.NDArray[np.int64] | npt.NDArray[np.float64]
 
 UNIT = 1 << 32
-# The most people (or frequency weights) whose scores can be added up without overflowing 64 bits.
+# The most people (or frequency weights) whose scores can be added up without
+# overflowing 64 bits.
 MAX_PEOPLE = (1 << 31) - 1
-TABLE_PER_UNIT, TABLE_REACH = 64, 22  # 64 values of the logistic curve per unit; at -22 it is one grid unit
+# 64 values of the logistic curve per unit; at -22 it is one grid unit
+TABLE_PER_UNIT = 64
+TABLE_REACH = 22
 
 
 def to_grid(values: FloatArray) -> IntArray:
@@ -45,9 +49,11 @@ def from_grid(units: IntArray) -> FloatArray:
 
 
 def run_sums(values: SumArray, starts: IntArray) -> SumArray:
-    """Sums of consecutive runs; `starts` has the beginning of each, and the end of the last.
+    """Sums of consecutive runs; `starts` has the beginning of each, and the end of the
+    last.
 
-    Runs are added up one by one: differences of running sums would lose small weights after a large one.
+    Runs are added up one by one: differences of running sums would lose small weights
+    after a large one.
 
     >>> run_sums(np.array([1e20, 1.0, 2.0]), np.array([0, 1, 1, 3])).tolist()
     [1e+20, 0.0, 3.0]
@@ -60,9 +66,11 @@ def run_sums(values: SumArray, starts: IntArray) -> SumArray:
 
 
 def significant(score: IntArray, bits: int, *, decimals: int = 3) -> IntArray:
-    """Keep so many binary digits of the risk, or of 1 minus the risk if that is smaller.
+    """Keep so many binary digits of the risk, or of 1 minus the risk if that is
+    smaller.
 
-    Small risks thus keep their relative size. Scores of at most so many decimals stay as they are.
+    Small risks thus keep their relative size. Scores of at most so many decimals stay
+    as they are.
 
     >>> from_grid(significant(to_grid(np.array([0.0001234567, 0.1, 0.345678])), 6)).round(7).tolist()
     [0.0001221, 0.1, 0.34375]
@@ -89,11 +97,14 @@ def mix(values: Any) -> Any:
 
 @cache
 def logistic_table() -> IntArray:
-    """The logistic curve from -22 to 22 in units of the grid, computed with 40 decimal digits."""
+    """The logistic curve from -22 to 22 in units of the grid, computed with 40 decimal
+    digits.
+    """
     n = TABLE_PER_UNIT * TABLE_REACH
     with localcontext() as context:
         context.prec = 40
-        step, odds = (Decimal(1) / TABLE_PER_UNIT).exp(), Decimal(1)
+        step = (Decimal(1) / TABLE_PER_UNIT).exp()
+        odds = Decimal(1)
         upper = [UNIT // 2]
         for _ in range(n):
             odds *= step
@@ -102,12 +113,16 @@ def logistic_table() -> IntArray:
 
 
 def exact_fraction(value: float) -> Fraction:
-    """Read a parameter as the decimal that was typed: 0.1 is exactly one tenth, not the nearest float."""
+    """Read a parameter as the decimal that was typed: 0.1 is exactly one tenth, not the
+    nearest float.
+    """
     return Fraction(repr(float(value)))
 
 
 class WithoutCaches:
-    """Base class of objects with cached properties; a copy computes them again when needed."""
+    """Base class of objects with cached properties; a copy computes them again when
+    needed.
+    """
 
     def __getstate__(self) -> dict[str, Any]:
         return {

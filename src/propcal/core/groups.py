@@ -1,7 +1,8 @@
-"""Groups: which patterns each contains, what people call it, and how users define them (`Groups`).
+"""Groups: which patterns each contains, what people call it, and how users define them
+(`Groups`).
 
-Of the groups that columns, cut points and conditions define, those that are large enough form the collection
-C; the others are listed as left out.
+Of the groups that columns, cut points and conditions define, those that are large
+enough form the collection C; the others are listed as left out.
 """
 
 from __future__ import annotations
@@ -16,10 +17,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from propcal.core.arguments import Intersections, Missing, Table, Values, check_choice, check_number
+from propcal.core.arguments import (
+    Intersections,
+    Missing,
+    Table,
+    Values,
+    check_choice,
+    check_number,
+)
 from propcal.core.conditions import Recipe, Where, make_ranges, parse
 from propcal.core.grid import BoolArray, SumArray
-from propcal.core.patterns import BESIDE, CLUSTER, KEY, Level, Patterns, combinations_present
+from propcal.core.patterns import (
+    BESIDE,
+    CLUSTER,
+    KEY,
+    Level,
+    Patterns,
+    combinations_present,
+)
 from propcal.errors import Argument, InputError, plain, refused
 
 if TYPE_CHECKING:
@@ -33,9 +48,24 @@ Labels = Mapping[str, Mapping[str, str]]  # by attribute, then by level
 
 # numbers and ranges of them: 3, [80-90), 18 to 44, <65, 90+
 _NUMBER = r"[+-]?[0-9][0-9.,]*"
-NUMBERS = re.compile(rf"[\[(]?(?:[<>]=?|[≤≥])? ?{_NUMBER}(?: ?(?:-|–|,|;|to|\.\.) ?{_NUMBER})?[\])+]?")
+NUMBERS = re.compile(
+    rf"[\[(]?(?:[<>]=?|[≤≥])? ?{_NUMBER}(?: ?(?:-|–|,|;|to|\.\.) ?{_NUMBER})?[\])+]?"
+)
 # levels that say nothing without their attribute
-BARE = {"yes", "no", "y", "n", "other", "unknown", "none", "missing", "not recorded", "high", "low", "normal"}
+BARE = {
+    "yes",
+    "no",
+    "y",
+    "n",
+    "other",
+    "unknown",
+    "none",
+    "missing",
+    "not recorded",
+    "high",
+    "low",
+    "normal",
+}
 MOST_COMBINATIONS = 5_000
 
 
@@ -56,7 +86,9 @@ class Group:
         """The name of the group."""
         if not self.conditions:
             return "everybody"
-        return " & ".join(_condition_name(attribute, level) for attribute, level in self.conditions)
+        return " & ".join(
+            _condition_name(attribute, level) for attribute, level in self.conditions
+        )
 
 
 EVERYBODY = Group(())
@@ -75,7 +107,9 @@ class GroupSize:
 
 @dataclass(frozen=True)
 class Collection:
-    """The collection C: the groups that are used, in order, and the groups that were left out."""
+    """The collection C: the groups that are used, in order, and the groups that were
+    left out.
+    """
 
     kept: tuple[GroupSize, ...]
     left_out: tuple[GroupSize, ...]
@@ -92,16 +126,26 @@ class Collection:
         return iter(self.kept)
 
     def to_frame(self) -> pd.DataFrame:
-        """List every group with its people and share, whether it was kept, and the reason if not."""
+        """List every group with its people and share, whether it was kept, and the
+        reason if not.
+        """
         import pandas as pd
 
         every = (*self.kept, *self.left_out)
-        rows = [(one.group.name, one.people, one.share, not one.left_out, one.left_out) for one in every]
-        return pd.DataFrame(rows, columns=["group", "people", "share", "kept", "reason"])
+        rows = [
+            (one.group.name, one.people, one.share, not one.left_out, one.left_out)
+            for one in every
+        ]
+        return pd.DataFrame(
+            rows, columns=["group", "people", "share", "kept", "reason"]
+        )
 
     def __repr__(self) -> str:
         names = [plain(size.group.name) for size in self.kept[:4]]
-        more = f", and {len(self.kept) - 4} more" if len(self.kept) > 4 else ""
+        if len(self.kept) > 4:
+            more = f", and {len(self.kept) - 4} more"
+        else:
+            more = ""
         kept = f"{len(self.kept)} groups ({', '.join(names)}{more})"
         return f"Collection of {kept}; {len(self.left_out)} left out"
 
@@ -119,7 +163,9 @@ def membership(groups: Sequence[Group], patterns: Patterns) -> BoolArray:
         raise refused("many memberships", groups=len(groups), patterns=len(patterns))
     inside = np.ones((len(groups), len(patterns)), dtype=np.bool_)
     # dictionaries, because there may be as many groups and levels as a file has lines
-    places = [{level: i for i, level in enumerate(levels)} for levels in patterns.levels]
+    places = [
+        {level: i for i, level in enumerate(levels)} for levels in patterns.levels
+    ]
     column = {attribute: a for a, attribute in enumerate(patterns.attributes)}
     codes = np.ascontiguousarray(patterns.table.T)
     for g, group in enumerate(groups):
@@ -135,11 +181,17 @@ def pattern_name(patterns: Patterns, pattern: int) -> str:
 
 
 def group_labels(
-    groups: Sequence[Group], patterns: Patterns, labels: Labels | None = None, *, everyone: str = "All people"
+    groups: Sequence[Group],
+    patterns: Patterns,
+    labels: Labels | None = None,
+    *,
+    everyone: str = "All people",
 ) -> list[str]:
-    """What to call each group: its levels, each with its attribute only where the level alone is ambiguous.
+    """What to call each group: its levels, each with its attribute only where the level
+    alone is ambiguous.
 
-    Two groups never share a label: where they would, both get the names that they have in code.
+    Two groups never share a label: where they would, both get the names that they have
+    in code.
 
     Examples
     --------
@@ -153,9 +205,16 @@ def group_labels(
     >>> group_labels([Group((("age", level),)) for level in ages.levels[0]], ages)
     ['age [80-90)', 'age 90+', 'old']
     """
-    owners = Counter(str(level).casefold() for levels in patterns.levels for level in set(levels))
-    owners.update((everyone.casefold(), Group(()).name))  # a level of that name is not everyone
-    made = [plain(_label(group, patterns, labels or {}, owners, everyone)) for group in groups]
+    owners = Counter(
+        str(level).casefold() for levels in patterns.levels for level in set(levels)
+    )
+    owners.update(
+        (everyone.casefold(), Group(()).name)
+    )  # a level of that name is not everyone
+    made = [
+        plain(_label(group, patterns, labels or {}, owners, everyone))
+        for group in groups
+    ]
     names = [plain(group.name) for group in groups]
     while True:  # a name may be the label of another group
         times = Counter(made)
@@ -165,7 +224,13 @@ def group_labels(
         made = told
 
 
-def _label(group: Group, patterns: Patterns, labels: Labels, owners: Counter[str], everyone: str) -> str:
+def _label(
+    group: Group,
+    patterns: Patterns,
+    labels: Labels,
+    owners: Counter[str],
+    everyone: str,
+) -> str:
     if not group.conditions:
         return everyone
     return ", ".join(
@@ -175,7 +240,11 @@ def _label(group: Group, patterns: Patterns, labels: Labels, owners: Counter[str
 
 
 def _level_label(
-    attribute: str, level: Level, patterns: Patterns, own: Mapping[str, str], owners: Counter[str]
+    attribute: str,
+    level: Level,
+    patterns: Patterns,
+    own: Mapping[str, str],
+    owners: Counter[str],
 ) -> str:
     if (level or "") in own:
         return str(own[level or ""])
@@ -184,7 +253,9 @@ def _level_label(
     if level in ("true", "false"):
         return _condition_name(attribute, level)
     recipe = patterns.derived.get(attribute)
-    if (recipe is not None and not isinstance(recipe, Where)) or NUMBERS.fullmatch(level):
+    if (recipe is not None and not isinstance(recipe, Where)) or NUMBERS.fullmatch(
+        level
+    ):
         return f"{attribute} {level}"  # age 65 or over; acuity 2
     if owners[level.casefold()] > 1 or level.casefold() in BARE:
         return f"{attribute}: {level}"
@@ -193,30 +264,35 @@ def _level_label(
 
 @dataclass(frozen=True)
 class Groups:
-    """Defines groups of people by columns, cut points of numeric columns, and named conditions.
+    """Defines groups of people by columns, cut points of numeric columns, and named
+    conditions.
 
     Parameters
     ----------
     columns : list of str, optional
         Columns whose values define groups; by default every column that is passed.
     cuts : dict, optional
-        Cut points of numeric columns: ``{"age": [18, 40, 65]}`` defines the four groups under 18, 18
-        to under 40, 40 to under 65, and 65 or over.
+        Cut points of numeric columns: ``{"age": [18, 40, 65]}`` defines the four groups
+        under 18, 18 to under 40, 40 to under 65, and 65 or over.
     where : dict, optional
-        Named groups, each defined by a condition on columns: ``{"elderly Medicare": "age >= 75 and
-        insurance = Medicare"}``. A column of truth values is a condition by itself: ``{"intensive care":
-        "icu"}``. `propcal.core.conditions` describes the syntax.
+        Named groups, each defined by a condition on columns: ``{"elderly Medicare":
+        "age >= 75 and insurance = Medicare"}``. A column of truth values is a condition
+        by itself: ``{"intensive care": "icu"}``. `propcal.core.conditions` describes
+        the syntax.
     intersections : "all", "marginal", int or list of lists, default="all"
-        How many attributes a group may combine: any number, only one, or up to this many; or a list
-        of the combinations themselves, such as ``[["race"], ["race", "gender"]]``.
+        How many attributes a group may combine: any number, only one, or up to this
+        many; or a list of the combinations themselves, such as ``[["race"], ["race",
+        "gender"]]``.
     depth : dict, optional
-        Limits for single attributes: with ``{"insurance": 1}``, insurance is never combined with others.
+        Limits for single attributes: with ``{"insurance": 1}``, insurance is never
+        combined with others.
     missing : "level", "exclude" or "error", default="level"
-        How to treat missing values: as a group of their own, as no group (these people still belong to
-        groups of other attributes), or as an error.
+        How to treat missing values: as a group of their own, as no group (these people
+        still belong to groups of other attributes), or as an error.
     as_levels : list of str, optional
-        Columns of whole-number codes, such as hospital numbers, whose values are groups however many they
-        are (up to 200); other columns of more than 20 numbers need cut points.
+        Columns of whole-number codes, such as hospital numbers, whose values are groups
+        however many they are (up to 200); other columns of more than 20 numbers need
+        cut points.
 
     Examples
     --------
@@ -241,12 +317,17 @@ class Groups:
     as_levels: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        for argument, names in (("columns", self.columns), ("as_levels", self.as_levels)):
+        for argument, names in (
+            ("columns", self.columns),
+            ("as_levels", self.as_levels),
+        ):
             if isinstance(names, str):
                 raise refused("one text", argument=argument, names=names)
             for name in names or ():
                 if list(names or ()).count(name) > 1:
-                    raise InputError(f"{argument}: {name!r} is listed twice", argument=argument)
+                    raise InputError(
+                        f"{argument}: {name!r} is listed twice", argument=argument
+                    )
         for name in self.as_levels:
             if name in (self.cuts or {}):
                 raise refused("cut and levels", name=name)
@@ -255,33 +336,51 @@ class Groups:
             if self.intersections not in ("all", "marginal"):
                 wrong = f" must be 'all', 'marginal' or a number of columns; got {self.intersections!r}"
         elif isinstance(self.intersections, Sequence):
-            lists = [isinstance(c, Sequence) and not isinstance(c, str) and c for c in self.intersections]
+            lists = [
+                isinstance(c, Sequence) and not isinstance(c, str) and c
+                for c in self.intersections
+            ]
             if not lists or not all(lists):
                 wrong = ': a list must contain lists of attributes, such as [["race"], ["race", "gender"]]'
         else:
             check_number("intersections", self.intersections, at_least=1, whole=True)
         if wrong:
             raise InputError(Argument("intersections") + wrong)
-        for name, value in (("cuts", self.cuts), ("where", self.where), ("depth", self.depth)):
+        for name, value in (
+            ("cuts", self.cuts),
+            ("where", self.where),
+            ("depth", self.depth),
+        ):
             if value is not None and not isinstance(value, Mapping):
-                raise InputError(f"{name} must be a dict; got a {type(value).__name__}", argument=name)
+                raise InputError(
+                    f"{name} must be a dict; got a {type(value).__name__}",
+                    argument=name,
+                )
         if self.depth and not isinstance(self.intersections, (str, int, np.integer)):
             raise refused("depth beside intersections")
         for attribute, limit in (self.depth or {}).items():
-            check_number(Argument("depth") + f" of {attribute!r}", limit, at_least=1, whole=True)
+            check_number(
+                Argument("depth") + f" of {attribute!r}", limit, at_least=1, whole=True
+            )
         check_choice("missing", self.missing, ("level", "exclude", "error"))
         self.recipes()  # checks cuts and conditions
 
     @classmethod
     def from_masks(
-        cls, masks: Table, *, names: Sequence[str] | None = None, missing: Missing = "level"
+        cls,
+        masks: Table,
+        *,
+        names: Sequence[str] | None = None,
+        missing: Missing = "level",
     ) -> Groups:
-        """Groups that may overlap, each given by a column of truth values: who is in it.
+        """Groups that may overlap, each given by a column of truth values: who is in
+        it.
 
         Parameters
         ----------
         masks : data frame, dict of arrays, or array of shape (n, k)
-            One column for each group. Pass the same masks as `sensitive_features`. Only their names are kept.
+            One column for each group. Pass the same masks as `sensitive_features`. Only
+            their names are kept.
         names : list of str, optional
             Names of the columns of an array; by default sensitive_feature_0 and so on.
         missing : "level", "exclude" or "error", default="level"
@@ -290,7 +389,8 @@ class Groups:
         Returns
         -------
         Groups
-            One group for each mask: people outside of a mask form no group, and masks are not crossed.
+            One group for each mask: people outside of a mask form no group, and masks
+            are not crossed.
 
         Examples
         --------
@@ -301,11 +401,15 @@ class Groups:
         0      surgery       2
         1  on dialysis       1
         """
-        from propcal.data.frames import mask_names  # core itself does not handle frames
+        from propcal.reading.frames import (
+            mask_names,  # core itself does not handle frames
+        )
 
         found = mask_names(masks)
         if names is not None and len(names) != len(found):
-            raise InputError(f"names: {len(names)} names for {len(found)} masks", argument="names")
+            raise InputError(
+                f"names: {len(names)} names for {len(found)} masks", argument="names"
+            )
         where = {}
         for name in found if names is None else names:
             if "`" in name:
@@ -327,7 +431,9 @@ class Groups:
         return made
 
     def attributes(self, passed: Sequence[str]) -> tuple[str, ...]:
-        """The attributes in order: columns (those with cuts in their place), other cuts, conditions."""
+        """The attributes in order: columns (those with cuts in their place), other
+        cuts, conditions.
+        """
         own = [*(passed if self.columns is None else self.columns), *self.as_levels]
         names = dict.fromkeys([*own, *(self.cuts or {}), *(self.where or {})])
         for name in names:
@@ -338,15 +444,27 @@ class Groups:
         return tuple(names)
 
     def combinations(self, attributes: Sequence[str]) -> Iterator[tuple[int, ...]]:
-        """The combinations of attributes (as indices) that form groups, by depth, then in the given order."""
-        named = () if isinstance(self.intersections, (str, int, np.integer)) else self.intersections
+        """The combinations of attributes (as indices) that form groups, by depth, then
+        in the given order.
+        """
+        if isinstance(self.intersections, (str, int, np.integer)):
+            named = ()
+        else:
+            named = self.intersections
         for name in [*(self.depth or {}), *(name for names in named for name in names)]:
             if name not in attributes:
-                raise InputError(f"there is no attribute {name!r} to combine; there are {list(attributes)}")
+                raise InputError(
+                    f"there is no attribute {name!r} to combine; there are {list(attributes)}"
+                )
         if named:
-            chosen = [tuple(sorted(attributes.index(name) for name in set(names))) for names in named]
+            chosen = [
+                tuple(sorted(attributes.index(name) for name in set(names)))
+                for names in named
+            ]
             if len(set(chosen)) < len(chosen):
-                raise InputError(Argument("intersections") + " lists a combination twice")
+                raise InputError(
+                    Argument("intersections") + " lists a combination twice"
+                )
             yield from chosen
             return
         most = len(attributes)
@@ -354,18 +472,27 @@ class Groups:
             most = min(int(self.intersections), most)  # type: ignore[arg-type]  # a depth by now
         elif self.intersections == "marginal":
             most = 1
-        if sum(comb(len(attributes), size) for size in range(1, most + 1)) > MOST_COMBINATIONS:
-            raise refused("many combinations", n=len(attributes), most=MOST_COMBINATIONS)
+        if (
+            sum(comb(len(attributes), size) for size in range(1, most + 1))
+            > MOST_COMBINATIONS
+        ):
+            raise refused(
+                "many combinations", n=len(attributes), most=MOST_COMBINATIONS
+            )
         limits = [(self.depth or {}).get(name, most) for name in attributes]
         for size in range(1, most + 1):
             for columns in combinations(range(len(attributes)), size):
                 if all(limits[column] >= size for column in columns):
                     yield columns
 
-    def collect(self, atoms: Atoms, *, gamma: float, or_everybody: bool = False) -> Collection:
-        """Build the collection C: the named groups, and those whose share of the weight is at least `gamma`.
+    def collect(
+        self, atoms: Atoms, *, gamma: float, or_everybody: bool = False
+    ) -> Collection:
+        """Build the collection C: the named groups, and those whose share of the weight
+        is at least `gamma`.
 
-        If no group is that large, it is a single group of everybody with `or_everybody`, or else an error.
+        If no group is that large, it is a single group of everybody with
+        `or_everybody`, or else an error.
         """
         sizes = self.sizes(atoms, gamma=gamma)
         kept = tuple(size for size in sizes if not size.left_out)
@@ -381,8 +508,12 @@ class Groups:
 
     def sizes(self, atoms: Atoms, *, gamma: float) -> list[GroupSize]:
         """Every group in the order of C, kept or not."""
-        patterns, people = atoms.patterns, atoms.pattern_sums(atoms.people)
-        weight = people if atoms.weight is atoms.people else atoms.pattern_sums(atoms.weight)
+        patterns = atoms.patterns
+        people = atoms.pattern_sums(atoms.people)
+        if atoms.weight is atoms.people:
+            weight = people
+        else:
+            weight = atoms.pattern_sums(atoms.weight)
         if self.missing == "error":
             _refuse_missing(patterns, people)
         if not patterns.attributes:
@@ -394,36 +525,58 @@ class Groups:
         ]
         for name, levels in zip(patterns.attributes, patterns.levels):
             if isinstance(patterns.derived.get(name), Where) and "true" not in levels:
-                found.append(GroupSize(Group(((name, "true"),)), 0, 0.0, "nobody meets the condition"))
+                found.append(
+                    GroupSize(
+                        Group(((name, "true"),)), 0, 0.0, "nobody meets the condition"
+                    )
+                )
         return found
 
-    def refuse_too_many(self, patterns: Patterns, n_memberships: int | None = None) -> None:
+    def refuse_too_many(
+        self, patterns: Patterns, n_memberships: int | None = None
+    ) -> None:
         """Refuse more groups than can be measured, before any of them is listed.
 
-        `n_memberships` is the number of patterns in which they are measured, if it is not that of `patterns`.
+        `n_memberships` is the number of patterns in which they are measured, if it is
+        not that of `patterns`.
         """
         most = MOST_MEMBERSHIPS // (n_memberships or len(patterns))
         # people who do not meet a named condition do not form a group
         met = [
-            own.index("true") if isinstance(patterns.derived.get(name), Where) and "true" in own else None
+            own.index("true")
+            if isinstance(patterns.derived.get(name), Where) and "true" in own
+            else None
             for name, own in zip(patterns.attributes, patterns.levels)
         ]
         radix = [len(own) for own in patterns.levels]
 
         def fits(words: Groups) -> bool:
-            """Whether there would be few enough groups even if all levels occurred together."""
+            """Whether there would be few enough groups even if all levels occurred
+            together.
+            """
             n_levels = [n if only is None else 1 for n, only in zip(radix, met)]
             chosen = words.combinations(patterns.attributes)
-            return sum(min(prod(n_levels[c] for c in columns), len(patterns)) for columns in chosen) <= most
+            return (
+                sum(
+                    min(prod(n_levels[c] for c in columns), len(patterns))
+                    for columns in chosen
+                )
+                <= most
+            )
 
         if fits(self):
             return
         found = 0
-        for columns in sorted(self.combinations(patterns.attributes), key=len, reverse=True):
+        for columns in sorted(
+            self.combinations(patterns.attributes), key=len, reverse=True
+        ):
             codes = [patterns.table[:, c] for c in columns]
-            present, _ = combinations_present(codes, [radix[c] for c in columns], len(patterns))
+            present, _ = combinations_present(
+                codes, [radix[c] for c in columns], len(patterns)
+            )
             for place, c in enumerate(columns):
-                present = present if met[c] is None else present[present[:, place] == met[c]]
+                if met[c] is not None:
+                    present = present[present[:, place] == met[c]]
             found += len(present)
             if found > most:
                 break
@@ -431,8 +584,15 @@ class Groups:
             return
         key = "many intersections"
         if self.intersections != "marginal":
-            fewer: tuple[tuple[str, Intersections], ...] = (("pairs fit", 2), ("attributes fit", "marginal"))
-            fine = (name for name, value in fewer if fits(replace(self, intersections=value, depth=None)))
+            fewer: tuple[tuple[str, Intersections], ...] = (
+                ("pairs fit", 2),
+                ("attributes fit", "marginal"),
+            )
+            fine = (
+                name
+                for name, value in fewer
+                if fits(replace(self, intersections=value, depth=None))
+            )
             key = next(fine, key)
         raise refused(key, n=len(patterns.attributes), most=most)
 
@@ -444,7 +604,8 @@ class Groups:
         gamma: float = 0.05,
         sample_weight: Values | None = None,
     ) -> pd.DataFrame:
-        """List every group with its people, share and outcome rate, and why it is left out if it is.
+        """List every group with its people, share and outcome rate, and why it is left
+        out if it is.
 
         Parameters
         ----------
@@ -454,13 +615,20 @@ class Groups:
         gamma : float, default=0.05
         sample_weight : array-like, optional
         """
-        from propcal.data.rows import preview  # core itself does not handle frames
+        from propcal.reading.rows import preview  # core itself does not handle frames
 
-        table: pd.DataFrame = preview(self, frame, outcome, gamma=gamma, sample_weight=sample_weight)
+        table: pd.DataFrame = preview(
+            self, frame, outcome, gamma=gamma, sample_weight=sample_weight
+        )
         return table
 
     def _sizes(
-        self, patterns: Patterns, columns: tuple[int, ...], people: SumArray, weight: SumArray, gamma: float
+        self,
+        patterns: Patterns,
+        columns: tuple[int, ...],
+        people: SumArray,
+        weight: SumArray,
+        gamma: float,
     ) -> Iterator[GroupSize]:
         """Every combination of levels of some attributes, sorted, with its size."""
         codes = [patterns.table[:, column] for column in columns]
@@ -470,12 +638,20 @@ class Groups:
         shares = np.bincount(inverse, weights=weight) / weight.sum()
         for levels, count, share in zip(present, n_people, shares):
             places = zip(columns, levels)
-            conditions = tuple((patterns.attributes[c], patterns.levels[c][i]) for c, i in places)
-            named = [level for a, level in conditions if isinstance(patterns.derived.get(a), Where)]
+            conditions = tuple(
+                (patterns.attributes[c], patterns.levels[c][i]) for c, i in places
+            )
+            named = [
+                level
+                for a, level in conditions
+                if isinstance(patterns.derived.get(a), Where)
+            ]
             if any(level != "true" for level in named):
                 continue  # people who do not meet a named condition do not form a group
             reason = ""
-            if self.missing == "exclude" and any(level is None for _, level in conditions):
+            if self.missing == "exclude" and any(
+                level is None for _, level in conditions
+            ):
                 reason = MISSING
             elif share < gamma and not len(named) == len(conditions) == 1:
                 reason = f"share below gamma={gamma:g}"
@@ -484,7 +660,9 @@ class Groups:
 
 def _refuse_missing(patterns: Patterns, people: Any) -> None:
     """Refuse missing values; the message counts them."""
-    for column, (attribute, levels) in enumerate(zip(patterns.attributes, patterns.levels)):
+    for column, (attribute, levels) in enumerate(
+        zip(patterns.attributes, patterns.levels)
+    ):
         if None in levels:
             count = int(people[patterns.table[:, column] == levels.index(None)].sum())
             who = "1 person" if count == 1 else f"{count:,} people"
@@ -492,22 +670,40 @@ def _refuse_missing(patterns: Patterns, people: Any) -> None:
 
 
 def _refuse_reserved(name: str) -> None:
-    """Refuse a name that propcal gives to attributes that define no groups, or to all people together."""
-    prefix = next((prefix for prefix in (KEY, BESIDE) if str(name).startswith(prefix)), None)
+    """Refuse a name that propcal gives to attributes that define no groups, or to all
+    people together.
+    """
+    prefix = next(
+        (prefix for prefix in (KEY, BESIDE) if str(name).startswith(prefix)), None
+    )
     if prefix is not None or name in RESERVED:
-        which = "that name" if prefix is None else f"names that begin with {prefix!r}"
+        if prefix is None:
+            which = "that name"
+        else:
+            which = f"names that begin with {prefix!r}"
         raise refused("reserved name", name=name, which=which)
 
 
 def definition(groups: Any, intersections: Any, missing: Missing) -> Groups:
-    """The definition of the groups: from `groups`, or from the other two arguments, but not from both."""
+    """The definition of the groups: from `groups`, or from the other two arguments, but
+    not from both.
+    """
     short = Groups(intersections=intersections, missing=missing)
     if groups is None:
         return short
     if not isinstance(groups, Groups):
-        names = [groups] if isinstance(groups, str) else [*groups] if isinstance(groups, tuple) else groups
+        if isinstance(groups, str):
+            names = [groups]
+        elif isinstance(groups, tuple):
+            names = [*groups]
+        else:
+            names = groups
         named = isinstance(names, list) and all(isinstance(name, str) for name in names)
-        raise refused("names as groups" if named else "no groups", kind=type(groups).__name__, names=names)
+        raise refused(
+            "names as groups" if named else "no groups",
+            kind=type(groups).__name__,
+            names=names,
+        )
     if short != Groups():
         raise refused("rule twice")
     return groups

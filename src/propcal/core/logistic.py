@@ -1,4 +1,6 @@
-"""Log-odds, restricted cubic splines and logistic regression, for recalibration and calibration curves."""
+"""Log-odds, restricted cubic splines and logistic regression, for recalibration and
+calibration curves.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ FLAT = 25.0  # fitted log-odds beyond this mean that the data are separated
 
 
 class LogisticFit(NamedTuple):
-    """Coefficients, fitted probabilities and the information matrix; None if there is no maximum."""
+    """Coefficients, fitted probabilities and the information matrix; None if there is
+    no maximum.
+    """
 
     coefficients: FloatArray
     fitted: FloatArray
@@ -48,7 +52,8 @@ def fit_logistic(
     positives: FloatArray,
     start: FloatArray | None = None,
 ) -> LogisticFit | None:
-    """Fit by Newton's method to machine precision, halving steps that do not improve the likelihood.
+    """Fit by Newton's method to machine precision, halving steps that do not improve
+    the likelihood.
 
     Parameters
     ----------
@@ -56,8 +61,8 @@ def fit_logistic(
     offset, weight, positives : arrays of shape (n,)
         For each row: known log-odds, sum of weights, and sum of weights times outcome.
     start : array of shape (k,), optional
-        Coefficients to start from; zeros otherwise, or if that leads nowhere (known log-odds may be far from
-        the truth) those that come closest to one rate for all.
+        Coefficients to start from; zeros otherwise, or if that leads nowhere (known
+        log-odds may be far from the truth) those that come closest to one rate for all.
     """
     if start is not None:
         return _newton(design, offset, weight, positives, start)
@@ -71,7 +76,11 @@ def fit_logistic(
 
 
 def _newton(
-    design: FloatArray, offset: FloatArray, weight: FloatArray, positives: FloatArray, start: FloatArray
+    design: FloatArray,
+    offset: FloatArray,
+    weight: FloatArray,
+    positives: FloatArray,
+    start: FloatArray,
 ) -> LogisticFit | None:
     coefficients = start
     value = offset + design @ coefficients
@@ -87,15 +96,21 @@ def _newton(
             return None
         if not np.all(np.isfinite(step)):
             return None
-        if gradient @ step <= ENOUGH:  # the last Newton step squares the remaining error
-            return LogisticFit(coefficients + step, expit(value + design @ step), information)
+        if (
+            gradient @ step <= ENOUGH
+        ):  # the last Newton step squares the remaining error
+            return LogisticFit(
+                coefficients + step, expit(value + design @ step), information
+            )
         for _ in range(30):
             tried = offset + design @ (coefficients + step)
             lower = _loss(tried, weight, positives)
             if lower <= loss:
                 break
             step = step / 2
-        coefficients, value, loss = coefficients + step, tried, lower
+        coefficients = coefficients + step
+        value = tried
+        loss = lower
         if np.abs(value - offset).max() > FLAT:
             return None  # the data are separated: the likelihood has no maximum
     return None
@@ -107,7 +122,8 @@ def _loss(value: FloatArray, weight: FloatArray, positives: FloatArray) -> float
 
 
 def spline_columns(x: FloatArray, knots: FloatArray) -> Iterator[FloatArray]:
-    """Restricted cubic spline: 1, x, and a cubic term for each knot but two; linear beyond the outer knots.
+    """Restricted cubic spline: 1, x, and a cubic term for each knot but two; linear
+    beyond the outer knots.
 
     With two knots it is a straight line, with fewer a constant.
     """
@@ -115,7 +131,8 @@ def spline_columns(x: FloatArray, knots: FloatArray) -> Iterator[FloatArray]:
     if len(knots) >= 2:
         yield x
     if len(knots) >= 3:
-        last, before = knots[-1], knots[-2]
+        last = knots[-1]
+        before = knots[-2]
         ends = [_cube(x - knot) for knot in (before, last)]
         for knot in knots[:-2]:
             term = _cube(x - knot)

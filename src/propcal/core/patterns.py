@@ -15,17 +15,24 @@ from propcal.core.grid import IntArray
 Level = str | None  # None is the level of people whose value is missing
 # Prefix of attributes that only a correction reads; in an audit they define no groups.
 BESIDE = "correction: "
-# Attributes that say when or where people were scored, or in which file they came; they define no groups.
+# Attributes that say when or where people were scored, or in which file they came; they
+# define no groups.
 KEY = "key: "
-PERIOD, SITE, SHARE = f"{KEY}period", f"{KEY}site", f"{KEY}share"
-# The attribute that holds the hashed patient ID where there are repeat visits; it defines no groups.
+PERIOD = f"{KEY}period"
+SITE = f"{KEY}site"
+SHARE = f"{KEY}share"
+# The attribute that holds the hashed patient ID where there are repeat visits; it
+# defines no groups.
 CLUSTER = "cluster bucket"
 TRUTHS = {"1": "true", "0": "false"}  # how truth values are often coded
-OTHER = "other levels"  # the level that stands for rare ones in atoms that may be shared
+OTHER = (
+    "other levels"  # the level that stands for rare ones in atoms that may be shared
+)
 
 
 def level_places(levels: Sequence[Level]) -> dict[Level, int]:
-    """The place of each level among those of an attribute, and of 1 and 0 if all levels are truth values.
+    """The place of each level among those of an attribute, and of 1 and 0 if all levels
+    are truth values.
 
     >>> level_places(("false", "true", None))
     {'false': 0, 'true': 1, None: 2, '1': 1, '0': 0}
@@ -34,21 +41,25 @@ def level_places(levels: Sequence[Level]) -> dict[Level, int]:
     """
     places = {level: i for i, level in enumerate(levels)}
     if {*places} - {None} and {*places} <= {*TRUTHS.values(), None}:
-        return places | {code: places[truth] for code, truth in TRUTHS.items() if truth in places}
+        return places | {
+            code: places[truth] for code, truth in TRUTHS.items() if truth in places
+        }
     return places
 
 
 @dataclass(frozen=True, eq=False)
 class Patterns:
-    """The combinations of attribute values that occur. A person's pattern determines all of their groups.
+    """The combinations of attribute values that occur. A person's pattern determines
+    all of their groups.
 
     Attributes
     ----------
     attributes : tuple of str
     levels : the levels of each attribute as canonical text, sorted, with a missing value (None) last
     table : array of int64, shape (n_patterns, n_attributes)
-        Indices into `levels`; rows are sorted. The index len(levels[a]) stands for a level that is not
-        in the list (this can happen when scoring, never when fitting).
+        Indices into `levels`; rows are sorted. The index len(levels[a]) stands for a
+        level that is not in the list (this can happen when scoring, never when
+        fitting).
     derived : dict
         How the attributes that are not columns themselves are made from columns.
     """
@@ -68,20 +79,32 @@ class Patterns:
     @property
     def reads(self) -> tuple[str, ...]:
         """The columns from which the attributes are read, without duplicates."""
-        names = [self.derived[a].columns if a in self.derived else [a] for a in self.attributes]
+        names = [
+            self.derived[a].columns if a in self.derived else [a]
+            for a in self.attributes
+        ]
         return tuple(dict.fromkeys(column for columns in names for column in columns))
 
     def places(self, a: int) -> dict[Level, int]:
-        """The place of each level of an attribute; where all are truth values, 1 and 0 are true and false."""
+        """The place of each level of an attribute; where all are truth values, 1 and 0
+        are true and false.
+        """
         return level_places(self.levels[a])
 
     def key(self, pattern: int) -> tuple[Level, ...]:
-        """The level of each attribute in one pattern; "(other)" stands for one that is not in the list."""
-        return tuple((*levels, "(other)")[i] for levels, i in zip(self.levels, self.table[pattern]))
+        """The level of each attribute in one pattern; "(other)" stands for one that is
+        not in the list.
+        """
+        return tuple(
+            (*levels, "(other)")[i]
+            for levels, i in zip(self.levels, self.table[pattern])
+        )
 
     def same_attributes(self, other: Patterns) -> bool:
         """Whether both have the same attributes, made in the same way."""
-        return self.attributes == other.attributes and dict(self.derived) == dict(other.derived)
+        return self.attributes == other.attributes and dict(self.derived) == dict(
+            other.derived
+        )
 
     def equals(self, other: Patterns) -> bool:
         """Whether both have the same attributes, levels and combinations."""
@@ -90,7 +113,8 @@ class Patterns:
 
 
 def sort_levels(levels: Sequence[Level]) -> tuple[Level, ...]:
-    """Sort levels as text, ranges of numbers by their lower end, and the missing value last.
+    """Sort levels as text, ranges of numbers by their lower end, and the missing value
+    last.
 
     >>> sort_levels(["b", None, "a"])
     ('a', 'b', None)
@@ -101,10 +125,14 @@ def sort_levels(levels: Sequence[Level]) -> tuple[Level, ...]:
     return (*texts, None) if None in levels else tuple(texts)
 
 
-def combinations_present(codes: list[Any], radix: list[int], n_rows: int) -> tuple[IntArray, Any]:
-    """Find the combinations of codes that occur, sorted, and which of them each row has.
+def combinations_present(
+    codes: list[Any], radix: list[int], n_rows: int
+) -> tuple[IntArray, Any]:
+    """Find the combinations of codes that occur, sorted, and which of them each row
+    has.
 
-    For each attribute, `codes` holds one number per row, smaller than the attribute's `radix`.
+    For each attribute, `codes` holds one number per row, smaller than the attribute's
+    `radix`.
     """
     if not codes:
         return np.zeros((1, 0), dtype=np.int64), np.zeros(n_rows, dtype=np.int32)
@@ -112,7 +140,9 @@ def combinations_present(codes: list[Any], radix: list[int], n_rows: int) -> tup
     combined = codes[0].astype(np.int32 if space < 1 << 31 else np.int64)
     size = radix[0]
     for code, base in zip(codes[1:], radix[1:]):
-        if size * base >= 1 << 62:  # too many for one integer: renumber the combinations found so far
+        if (
+            size * base >= 1 << 62
+        ):  # too many for one integer: renumber the combinations found so far
             present, combined = np.unique(combined, return_inverse=True)
             size = len(present)
         combined *= base
@@ -121,9 +151,13 @@ def combinations_present(codes: list[Any], radix: list[int], n_rows: int) -> tup
     if space <= max(1 << 16, n_rows):
         occurs = np.bincount(combined, minlength=space) > 0
         table = np.stack(np.unravel_index(np.flatnonzero(occurs), radix), axis=1)
-        return table.astype(np.int64), (np.cumsum(occurs, dtype=np.int32) - np.int32(1))[combined]
+        return table.astype(np.int64), (
+            np.cumsum(occurs, dtype=np.int32) - np.int32(1)
+        )[combined]
     _, first, combined = np.unique(combined, return_index=True, return_inverse=True)
-    table = np.empty((len(codes), len(first)), dtype=np.int64)  # transposed, because it is read by column
+    table = np.empty(
+        (len(codes), len(first)), dtype=np.int64
+    )  # transposed, because it is read by column
     for column, code in zip(table, codes):
         column[:] = code[first]
     return table.T, combined.astype(np.int32)
@@ -138,8 +172,8 @@ def patterns_of(
 ) -> tuple[Patterns, Any]:
     """Find the patterns that occur, and the pattern of each row.
 
-    For each attribute, `codes` holds the index of each row's level. Levels that occur in no row are
-    dropped, so that the result depends only on the rows.
+    For each attribute, `codes` holds the index of each row's level. Levels that occur
+    in no row are dropped, so that the result depends only on the rows.
     """
     table, code = combinations_present(codes, [len(level) for level in levels], n_rows)
     kept = []
@@ -152,10 +186,12 @@ def patterns_of(
 
 
 def as_listed(patterns: Patterns, folded: Sequence[str]) -> Patterns:
-    """Patterns, row by row, with levels of folded attributes that are not listed read as "other levels".
+    """Patterns, row by row, with levels of folded attributes that are not listed read
+    as "other levels".
 
-    Where rare levels were folded before a fit, every unlisted level counts as one of them: atoms that may be
-    shared name no rare level, so a correction fitted on them cannot list it.
+    Where rare levels were folded before a fit, every unlisted level counts as one of
+    them: atoms that may be shared name no rare level, so a correction fitted on them
+    cannot list it.
     """
     table = patterns.table.copy()
     for name in folded:
@@ -167,7 +203,9 @@ def as_listed(patterns: Patterns, folded: Sequence[str]) -> Patterns:
 
 
 def with_unlisted(patterns: Patterns, folded: Sequence[str]) -> Patterns:
-    """Patterns, and beside each with "other levels" the same with any level that is not listed."""
+    """Patterns, and beside each with "other levels" the same with any level that is not
+    listed.
+    """
     table = patterns.table
     for name in folded:
         a = patterns.attributes.index(name)
@@ -175,4 +213,6 @@ def with_unlisted(patterns: Patterns, folded: Sequence[str]) -> Patterns:
             more = table[table[:, a] == patterns.levels[a].index(OTHER)].copy()
             more[:, a] = len(patterns.levels[a])
             table = np.concatenate([table, more])
-    return replace(patterns, table=np.unique(table, axis=0)) if folded else patterns
+    if folded:
+        return replace(patterns, table=np.unique(table, axis=0))
+    return patterns

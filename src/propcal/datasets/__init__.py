@@ -1,7 +1,8 @@
 """Data for examples: an open data set that comes with propcal, and simulated visits.
 
-Nothing is downloaded. `SOURCES.md` beside the files gives sources and licences. The simulated visits to an
-emergency department are modelled on the paper's Table 1; there are no real patients among them.
+Nothing is downloaded. `SOURCES.md` beside the files gives sources and licences. The
+simulated visits to an emergency department are modelled on the paper's Table 1; there
+are no real patients among them.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
 
 __all__ = ["load_doctor_visits", "make_ed_visits"]
 
-_DATA = tomllib.loads((files("propcal.datasets") / "ed_visits.toml").read_text(encoding="utf-8"))
+_DATA = tomllib.loads(
+    (files("propcal.datasets") / "ed_visits.toml").read_text(encoding="utf-8")
+)
 TABLE_1: dict[str, list[tuple[int, int]]] = _DATA["table_1"]
 N_VISITS = sum(visits for cell in TABLE_1.values() for visits, _ in cell)
 MEDICAID: dict[str, float] = _DATA["medicaid"]
@@ -35,13 +38,15 @@ MARITAL_AGES = (18, 40, 60, 90)
 
 
 def load_doctor_visits() -> pd.DataFrame:
-    """Years of people in the RAND Health Insurance Experiment, and a risk score for frequent doctor visits.
+    """Years of people in the RAND Health Insurance Experiment, and a risk score for
+    frequent doctor visits.
 
-    13,326 person-years from the experiment of 1974 to 1982, in which families were assigned insurance plans
-    that paid all or part of their care. The score is that of a logistic regression of health, limitations
-    and chronic diseases on other people, all of whom had free care. It is applied to everybody here, as a
-    score developed elsewhere would be. People are in random order, so that
-    ``years[years.person < 1765]`` and the rest are two random halves without a person in common.
+    13,326 person-years from the experiment of 1974 to 1982, in which families were
+    assigned insurance plans that paid all or part of their care. The score is that of a
+    logistic regression of health, limitations and chronic diseases on other people, all
+    of whom had free care. It is applied to everybody here, as a score developed
+    elsewhere would be. People are in random order, so that ``years[years.person <
+    1765]`` and the rest are two random halves without a person in common.
 
     Returns
     -------
@@ -90,9 +95,10 @@ def make_ed_visits(
 ) -> pd.DataFrame:
     """Generate emergency-department visits with a known true risk of admission.
 
-    Ethnoracial group and gender have the frequencies of the paper's Table 1, and their mean true risk
-    is the published admission rate. Everything else is invented: the columns are those of the paper's
-    Table 2, with plausible associations and missing values.
+    Ethnoracial group and gender have the frequencies of the paper's Table 1, and their
+    mean true risk is the published admission rate. Everything else is invented: the
+    columns are those of the paper's Table 2, with plausible associations and missing
+    values.
 
     Parameters
     ----------
@@ -100,17 +106,17 @@ def make_ed_visits(
         Number of visits.
     seed : int, default=0
     illness_effect, complaint_effect : float, default=1
-        How many times as much the log-odds of admission depend on illness, and on the complaint. Larger
-        effects make admission easier to predict.
+        How many times as much the log-odds of admission depend on illness, and on the
+        complaint. Larger effects make admission easier to predict.
     details : int, default=0
-        How many further words, such as "chronic" or "left", complaints may contain (at most 49): a third of
-        the visits have one. Everything else stays the same.
+        How many further words, such as "chronic" or "left", complaints may contain (at
+        most 49): a third of the visits have one. Everything else stays the same.
 
     Returns
     -------
     pandas.DataFrame
-        One row per visit: race, gender, age, insurance, vital signs, chief complaint and so on (some
-        missing), the outcome `admitted` and its `true_risk`.
+        One row per visit: race, gender, age, insurance, vital signs, chief complaint
+        and so on (some missing), the outcome `admitted` and its `true_risk`.
 
     Examples
     --------
@@ -125,7 +131,11 @@ def make_ed_visits(
     check_number("complaint_effect", complaint_effect, at_least=0)
     check_number("details", details, at_least=0, at_most=len(DETAILS), whole=True)
     rng = np.random.default_rng(seed)
-    cells = [(race, gender, *cell) for race, pair in TABLE_1.items() for gender, cell in zip("FM", pair)]
+    cells = [
+        (race, gender, *cell)
+        for race, pair in TABLE_1.items()
+        for gender, cell in zip("FM", pair)
+    ]
     shares = adding_up([count * (n / N_VISITS) for *_, count, _ in cells], n)
     cell = rng.permutation(np.repeat(np.arange(len(cells)), shares))
     race = np.array([c[0] for c in cells], dtype=object)[cell]
@@ -133,15 +143,23 @@ def make_ed_visits(
     illness = rng.normal(size=n)
     visits = _demographics(rng, race)
     visits.update(_triage(rng, illness, visits["age"]))
-    risk = _true_risk(race, cell, cells, illness_effect * illness, complaint_effect, visits)
+    risk = _true_risk(
+        race, cell, cells, illness_effect * illness, complaint_effect, visits
+    )
     admitted = (rng.random(n) < risk).astype(np.int64)
     visits = _some_missing(rng, visits)
-    extra = np.random.default_rng([seed, 1])  # a separate generator, which affects neither risk nor outcome
-    visits["chief_complaint"] = _with_second(extra, visits["chief_complaint"], illness, visits["age"])
+    extra = np.random.default_rng(
+        [seed, 1]
+    )  # a separate generator, which affects neither risk nor outcome
+    visits["chief_complaint"] = _with_second(
+        extra, visits["chief_complaint"], illness, visits["age"]
+    )
     visits.update(_some_unrecorded(extra, race, visits))
     if details:
         further = np.random.default_rng([seed, 2])
-        visits["chief_complaint"] = _with_detail(further, visits["chief_complaint"], illness, details)
+        visits["chief_complaint"] = _with_detail(
+            further, visits["chief_complaint"], illness, details
+        )
     columns: dict[str, Any] = {"race": race, "gender": gender, **visits}
     return pd.DataFrame({**columns, "true_risk": risk, "admitted": admitted})
 
@@ -153,7 +171,9 @@ def _demographics(rng: np.random.Generator, race: Any) -> dict[str, Any]:
     medicaid = rng.random(n) < _looked_up(race, MEDICAID)
     younger = np.where(medicaid, "Medicaid", "Other")
     insurance = np.where((age >= 65) & (rng.random(n) < 0.85), "Medicare", younger)
-    english = np.where(race == "Hispanic/Latino", 0.6, np.where(race == "Asian", 0.65, 0.95))
+    english = np.where(
+        race == "Hispanic/Latino", 0.6, np.where(race == "Asian", 0.65, 0.95)
+    )
     n_visits = rng.negative_binomial(0.8, 0.3, n)
     return {
         "age": age,
@@ -167,18 +187,24 @@ def _demographics(rng: np.random.Generator, race: Any) -> dict[str, Any]:
 
 def _marital_status(rng: np.random.Generator, age: IntArray) -> Any:
     """Draw marital status by age."""
-    shares = [np.interp(age, MARITAL_AGES, by_age) for by_age in MARITAL_STATUS.values()]
+    shares = [
+        np.interp(age, MARITAL_AGES, by_age) for by_age in MARITAL_STATUS.values()
+    ]
     place = (rng.random(len(age)) >= np.cumsum(shares[:-1], axis=0)).sum(axis=0)
     return np.array(list(MARITAL_STATUS), dtype=object)[place]
 
 
-def _triage(rng: np.random.Generator, illness: FloatArray, age: IntArray) -> dict[str, Any]:
+def _triage(
+    rng: np.random.Generator, illness: FloatArray, age: IntArray
+) -> dict[str, Any]:
     n = len(illness)
     seen = illness + rng.normal(scale=0.8, size=n)  # triage sees illness imperfectly
     complaints = np.array(list(COMPLAINTS), dtype=object)
     triage = {
         "acuity": np.clip(np.round(3.0 - 0.6 * seen), 1, 5),
-        "temperature": np.round(98.1 + 0.25 * illness + rng.normal(scale=0.8, size=n), 1),
+        "temperature": np.round(
+            98.1 + 0.25 * illness + rng.normal(scale=0.8, size=n), 1
+        ),
         "heartrate": np.round(84 + 7 * illness + rng.normal(scale=13, size=n)),
         "resprate": np.round(17.5 + 1.0 * illness + rng.normal(scale=1.8, size=n)),
         "o2sat": np.round(98.3 - 0.8 * illness + rng.normal(scale=1.4, size=n)),
@@ -187,7 +213,9 @@ def _triage(rng: np.random.Generator, illness: FloatArray, age: IntArray) -> dic
         "pain": np.clip(np.round(rng.normal(4.5, 3.2, n)), 0, 10),
         "chief_complaint": complaints[rng.integers(0, len(complaints), n)],
     }
-    return triage | {name: np.clip(triage[name], *limits) for name, limits in PLAUSIBLE.items()}
+    return triage | {
+        name: np.clip(triage[name], *limits) for name, limits in PLAUSIBLE.items()
+    }
 
 
 def _true_risk(
@@ -198,7 +226,9 @@ def _true_risk(
     complaint_effect: float,
     visits: dict[str, Any],
 ) -> FloatArray:
-    """The risk by illness, age, history and complaint; its mean in each cell is the published rate."""
+    """The risk by illness, age, history and complaint; its mean in each cell is the
+    published rate.
+    """
     log_odds = (
         _looked_up(race, STEEPNESS) * illness
         + 0.02 * (visits["age"] - 50)
@@ -238,14 +268,26 @@ def _some_missing(rng: np.random.Generator, visits: dict[str, Any]) -> dict[str,
     n = len(visits["age"])
     never_measured = rng.random(n) < 0.04
     result = dict(visits)
-    for name in ("acuity", "temperature", "heartrate", "resprate", "o2sat", "sbp", "dbp", "pain"):
+    for name in (
+        "acuity",
+        "temperature",
+        "heartrate",
+        "resprate",
+        "o2sat",
+        "sbp",
+        "dbp",
+        "pain",
+    ):
         absent = never_measured | (rng.random(n) < 0.02)
         result[name] = np.where(absent, np.nan, visits[name])
     return result
 
 
-def _with_second(rng: np.random.Generator, main: Any, illness: FloatArray, age: IntArray) -> Any:
-    """Texts such as "chest pain, cough": a second complaint is likelier for older and sicker patients.
+def _with_second(
+    rng: np.random.Generator, main: Any, illness: FloatArray, age: IntArray
+) -> Any:
+    """Texts such as "chest pain, cough": a second complaint is likelier for older and
+    sicker patients.
 
     It is also more severe for sicker patients.
     """
@@ -256,24 +298,35 @@ def _with_second(rng: np.random.Generator, main: Any, illness: FloatArray, age: 
     return np.where(names_two, main + ", " + np.array(second, dtype=object), main)
 
 
-def _with_detail(rng: np.random.Generator, complaint: Any, illness: FloatArray, n_words: int) -> Any:
+def _with_detail(
+    rng: np.random.Generator, complaint: Any, illness: FloatArray, n_words: int
+) -> Any:
     """A further word in a third of the texts; it is more severe for sicker patients."""
     has_one = rng.random(len(illness)) < 1 / 3
     word = np.array(DETAILS[:n_words], dtype=object)[_by_gravity(rng, illness, n_words)]
     return np.where(has_one, complaint + ", " + word, complaint)
 
 
-def _by_gravity(rng: np.random.Generator, illness: FloatArray, n_kinds: int) -> IntArray:
+def _by_gravity(
+    rng: np.random.Generator, illness: FloatArray, n_kinds: int
+) -> IntArray:
     """Draw one of several kinds, ordered from mild to severe, by illness."""
     gravity = _expit(0.8 * illness + rng.logistic(size=len(illness)))
     return np.minimum((gravity * n_kinds).astype(np.int64), n_kinds - 1)
 
 
-def _some_unrecorded(rng: np.random.Generator, race: Any, visits: dict[str, Any]) -> dict[str, Any]:
-    """Make some marital status and language values missing, more often where race is unknown too."""
+def _some_unrecorded(
+    rng: np.random.Generator, race: Any, visits: dict[str, Any]
+) -> dict[str, Any]:
+    """Make some marital status and language values missing, more often where race is
+    unknown too.
+    """
     unknown = race == "Unknown/Unable to Obtain"
     result = {}
-    for name, usual, then in (("marital_status", 0.03, 0.25), ("language", 0.005, 0.04)):
+    for name, usual, then in (
+        ("marital_status", 0.03, 0.25),
+        ("language", 0.005, 0.04),
+    ):
         absent = rng.random(len(race)) < np.where(unknown, then, usual)
         result[name] = np.where(absent, None, visits[name])
     return result

@@ -1,1 +1,3 @@
-"""Discovery: groups that nobody named, found in the features, tested against chance and described."""
+"""Discovery: groups that nobody named, found in the features, tested against chance and
+described.
+"""

@@ -1,7 +1,9 @@
-"""Binned features: columns as small codes, with levels or round cut points, and the conditions on them.
+"""Binned features: columns as small codes, with levels or round cut points, and the
+conditions on them.
 
-A feature's codes are its values in order, then one code for levels too rare to be named (levels only), then
-one code for missing values. Everything after this module works on codes.
+A feature's codes are its values in order, then one code for levels too rare to be named
+(levels only), then one code for missing values. Everything after this module works on
+codes.
 """
 
 from __future__ import annotations
@@ -18,9 +20,9 @@ import pyarrow as pa
 from propcal.core.conditions import ColumnTest, Combined, Not
 from propcal.core.conditions import Condition as Clause
 from propcal.core.grid import FloatArray, IntArray
-from propcal.data.frames import floats, is_record
-from propcal.data.levels import distinct, is_limit, level_key, numbers_beside_limits
-from propcal.data.source import Table, chosen
+from propcal.reading.frames import floats, is_record
+from propcal.reading.levels import distinct, is_limit, level_key, numbers_beside_limits
+from propcal.reading.source import Table, chosen
 
 MOST_CUTS = 240  # so that all codes fit into a byte
 COARSE = 10  # ranges of a number in the first, coarse pass of the search
@@ -28,7 +30,9 @@ MOST_LEVELS = 24  # levels that can be conditions; rarer ones are pooled
 RAREST = 0.005  # smallest share of people with a level that can be a condition
 FEW_NUMBERS = 2  # up to so many different numbers are levels: 0 and 1
 FEWEST_ROWS = 200  # with fewer rows, identifiers cannot be told from measurements
-LARGE_NUMBER = 100_000  # identifiers that are not consecutive have at least so many digits
+LARGE_NUMBER = (
+    100_000  # identifiers that are not consecutive have at least so many digits
+)
 OWN_SEED = 20_260_418
 DIGITS = 12  # of a round cut point, at most
 SAMPLE = 100_000  # rows from which cut points and levels are chosen
@@ -38,7 +42,9 @@ Codes = np.ndarray[Any, np.dtype[np.uint8]]
 
 
 class Condition(NamedTuple):
-    """A condition on one feature: its code is in low:high, or, negated, recorded but not in low:high."""
+    """A condition on one feature: its code is in low:high, or, negated, recorded but
+    not in low:high.
+    """
 
     feature: int
     low: int
@@ -51,7 +57,8 @@ Box = tuple[Condition, ...]  # people for whom all of these hold
 
 @dataclass(frozen=True, eq=False)
 class Feature:
-    """One column: `levels`, or `cuts` between ranges of numbers; how values become codes.
+    """One column: `levels`, or `cuts` between ranges of numbers; how values become
+    codes.
 
     Attributes
     ----------
@@ -59,7 +66,8 @@ class Feature:
     levels : tuple of str
         Levels that can be conditions, the most frequent first; empty for numbers.
     cuts : array
-        Increasing cut points of numbers; code k means that k cut points are at or below the value.
+        Increasing cut points of numbers; code k means that k cut points are at or below
+        the value.
     pooled : bool
         Whether rarer levels share one code.
     coarse : array
@@ -83,7 +91,9 @@ class Feature:
     @property
     def recorded(self) -> int:
         """How many codes stand for recorded values; the code of missing values."""
-        return len(self.cuts) + 1 if self.is_number else len(self.levels) + self.pooled
+        if self.is_number:
+            return len(self.cuts) + 1
+        return len(self.levels) + self.pooled
 
     def codes(self, column: Any) -> Codes:
         """The code of each row."""
@@ -92,7 +102,9 @@ class Feature:
             codes = np.searchsorted(self.cuts, values, side="right").astype(np.uint8)
             codes[np.isnan(values)] = self.recorded
             return codes
-        code_of: dict[str | None, int] = {level: code for code, level in enumerate(self.levels)}
+        code_of: dict[str | None, int] = {
+            level: code for code, level in enumerate(self.levels)
+        }
         code_of[None] = self.recorded
         levels, place = distinct(column)
         lookup = [code_of.get(level_key(level), len(self.levels)) for level in levels]
@@ -105,13 +117,17 @@ class Feature:
 
     def coarse_codes(self) -> Codes:
         """For each code, its coarse code; missing is last."""
-        places = np.searchsorted(self.ranges, np.arange(self.recorded), side="right") - 1
+        places = (
+            np.searchsorted(self.ranges, np.arange(self.recorded), side="right") - 1
+        )
         return np.append(places, len(self.ranges)).astype(np.uint8)
 
     def fine(self, condition: Condition) -> Condition:
         """A condition on coarse codes as one on codes."""
         starts = [*self.ranges, self.recorded, self.recorded + 1]
-        return condition._replace(low=starts[condition.low], high=starts[condition.high])
+        return condition._replace(
+            low=starts[condition.low], high=starts[condition.high]
+        )
 
     def is_range(self, condition: Condition) -> bool:
         """Whether a condition has ends that can be moved."""
@@ -119,23 +135,37 @@ class Feature:
 
     def n_ends(self, condition: Condition) -> int:
         """How many ends of a range are cut points; 0 for levels."""
-        return (condition.low > 0) + (condition.high < self.recorded) if self.is_number else 0
+        if self.is_number:
+            return (condition.low > 0) + (condition.high < self.recorded)
+        return 0
 
     def coarse_conditions(self, place: int, *, has_missing: bool) -> list[Condition]:
-        """The conditions of the coarse pass: ranges or levels, their negations, and missing."""
+        """The conditions of the coarse pass: ranges or levels, their negations, and
+        missing.
+        """
         n = len(self.ranges)
         if self.is_number:
             ends = [*combinations(range(n + 1), 2)]
-            conditions = [Condition(place, *two) for two in ends if two != (0, n) or has_missing]
+            conditions = [
+                Condition(place, *two) for two in ends if two != (0, n) or has_missing
+            ]
         else:
             either = (False, True) if n > FEW_NUMBERS else (False,)
-            conditions = [Condition(place, k, k + 1, no) for no in either for k in range(len(self.levels))]
-        return [*conditions, Condition(place, n, n + 1)] if has_missing else conditions
+            conditions = [
+                Condition(place, k, k + 1, no)
+                for no in either
+                for k in range(len(self.levels))
+            ]
+        if has_missing:
+            return [*conditions, Condition(place, n, n + 1)]
+        return conditions
 
 
 @dataclass(frozen=True, eq=False)
 class FeatureTable:
-    """The features that can be searched, the codes of every row, and why other columns are left out."""
+    """The features that can be searched, the codes of every row, and why other columns
+    are left out.
+    """
 
     features: tuple[Feature, ...]
     codes: Codes
@@ -143,7 +173,9 @@ class FeatureTable:
 
     def without(self, reasons: Mapping[str, str]) -> FeatureTable:
         """Leave out some features."""
-        keep = [k for k, feature in enumerate(self.features) if feature.name not in reasons]
+        keep = [
+            k for k, feature in enumerate(self.features) if feature.name not in reasons
+        ]
         features = tuple(self.features[k] for k in keep)
         return FeatureTable(features, self.codes[keep], {**self.left_out, **reasons})
 
@@ -153,26 +185,37 @@ class FeatureTable:
 
 
 def bin_features(source: Table, names: Sequence[str] | None = None) -> FeatureTable:
-    """Turn columns into codes; levels and cut points are chosen from a sample of the rows.
+    """Turn columns into codes; levels and cut points are chosen from a sample of the
+    rows.
 
     Of very many rows, only a few columns are in memory at a time.
     """
-    n, names, rows = source.n, source.names if names is None else names, None
+    n = source.n
+    names = source.names if names is None else names
+    rows = None
     if n > SAMPLE:
         rows = np.sort(np.random.default_rng(OWN_SEED).choice(n, SAMPLE, replace=False))
     features: list[Feature] = []
     left_out: dict[str, str] = {}
-    codes, at_once = np.empty((len(names), n), dtype=np.uint8), max(MOST_VALUES // max(n, 1), 1)
+    codes = np.empty((len(names), n), dtype=np.uint8)
+    at_once = max(MOST_VALUES // max(n, 1), 1)
     for first in range(0, len(names), at_once):
         for name, column in source.columns(names[first : first + at_once]).items():
             learned = _feature(name, column if rows is None else chosen(column, rows))
             if isinstance(learned, str):
                 left_out[name] = learned
                 continue
-            wide, own = replace(learned, pooled=not learned.is_number), codes[len(features)]
+            wide = replace(learned, pooled=not learned.is_number)
+            own = codes[len(features)]
             own[:] = wide.codes(column)
-            if not (learned.is_number or learned.pooled or np.any(own == len(learned.levels))):
-                own[own == wide.recorded] = learned.recorded  # no row has a level that the sample lacks
+            if not (
+                learned.is_number
+                or learned.pooled
+                or np.any(own == len(learned.levels))
+            ):
+                own[own == wide.recorded] = (
+                    learned.recorded
+                )  # no row has a level that the sample lacks
                 wide = learned
             features.append(wide)
     return FeatureTable(tuple(features), codes[: len(features)], left_out)
@@ -181,14 +224,23 @@ def bin_features(source: Table, names: Sequence[str] | None = None) -> FeatureTa
 def _feature(name: str, column: Any) -> Feature | str:
     """A feature, or the reason why a column cannot be one."""
     if "`" in name:
-        return "its name has a backquote, which a condition cannot have; rename the column"
+        return (
+            "its name has a backquote, which a condition cannot have; rename the column"
+        )
     if not isinstance(column, np.ndarray):
-        kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+        if pa.types.is_dictionary(column.type):
+            kind = column.type.value_type
+        else:
+            kind = column.type
         if pa.types.is_temporal(kind):
             return "it holds dates or times; make a column of periods of it, such as the year or the weekday"
         if is_record(kind):
             return "it holds lists or records"
-        if pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_decimal(kind):
+        if (
+            pa.types.is_floating(kind)
+            or pa.types.is_integer(kind)
+            or pa.types.is_decimal(kind)
+        ):
             return _number(name, column)
     return _levels(name, column)
 
@@ -196,11 +248,14 @@ def _feature(name: str, column: Any) -> Feature | str:
 def _levels(name: str, column: Any) -> Feature | str:
     values, codes = distinct(column)
     people: dict[str, int] = {}
-    for value, count in zip(values, np.bincount(codes + 1, minlength=len(values) + 1)[1:]):
+    for value, count in zip(
+        values, np.bincount(codes + 1, minlength=len(values) + 1)[1:]
+    ):
         key = level_key(value)
         if key is not None and count:
             people[key] = people.get(key, 0) + int(count)
-    n, missing = len(codes), len(codes) - sum(people.values())
+    n = len(codes)
+    missing = len(codes) - sum(people.values())
     if len(people) + (missing > 0) < 2:
         return _constant(missing, n)
     if numbers_beside_limits(people):
@@ -229,17 +284,23 @@ def _number(name: str, column: Any) -> Feature | str:
         return Feature(name, tuple(str(level_key(value)) for value in order))
     cuts = _cut_points(found, known)
     places = np.searchsorted(np.sort(known), cuts, side="left") / len(known)
-    coarse = sorted({0, *(1 + int(np.abs(places - k / COARSE).argmin()) for k in range(1, COARSE))})
+    coarse = sorted(
+        {0, *(1 + int(np.abs(places - k / COARSE).argmin()) for k in range(1, COARSE))}
+    )
     whole = bool(np.all(found == np.floor(found)) and np.all(cuts == np.floor(cuts)))
     return Feature(name, cuts=cuts, coarse=tuple(coarse), whole=whole)
 
 
 def _constant(missing: int, n: int) -> str:
-    return "every value is missing" if missing == n else "it has the same value in every row"
+    if missing == n:
+        return "every value is missing"
+    return "it has the same value in every row"
 
 
 def _identifies(found: FloatArray, n: int) -> bool:
-    """Whether whole numbers look like identifiers: nearly all different, and consecutive or large."""
+    """Whether whole numbers look like identifiers: nearly all different, and
+    consecutive or large.
+    """
     if n < FEWEST_ROWS or len(found) < 0.95 * n or not np.all(found == np.floor(found)):
         return False
     consecutive = found[-1] - found[0] < 1.5 * len(found)
@@ -247,11 +308,15 @@ def _identifies(found: FloatArray, n: int) -> bool:
 
 
 def _cut_points(found: FloatArray, known: FloatArray) -> FloatArray:
-    """Cut points between all different numbers if these are few, else round ones near quantiles."""
+    """Cut points between all different numbers if these are few, else round ones near
+    quantiles.
+    """
     if len(found) <= MOST_CUTS:
         return np.array([roundest(a, b) for a, b in pairwise(found)])
     n = min(MOST_CUTS, max(len(known) // 20, COARSE))
-    edges = np.unique(np.quantile(known, (np.arange(n + 1) + 0.5) / (n + 1), method="lower"))
+    edges = np.unique(
+        np.quantile(known, (np.arange(n + 1) + 0.5) / (n + 1), method="lower")
+    )
     return np.unique([roundest(a, b) for a, b in pairwise(edges)])
 
 
@@ -277,7 +342,8 @@ def roundest(low: float, high: float) -> float:
 
 
 def digits(value: float) -> int:
-    """How many digits a number needs, halved steps counting for half: the fewer, the rounder.
+    """How many digits a number needs, halved steps counting for half: the fewer, the
+    rounder.
 
     >>> [digits(x) for x in (0, 60, 65, 63, 0.5, 62.5)]
     [0, 2, 3, 4, 1, 5]
@@ -288,7 +354,9 @@ def digits(value: float) -> int:
     return 2 * len(text) - (text[-1] == "5")
 
 
-def condition_label(feature: Feature, condition: Condition, labels: Mapping[str, str]) -> str:
+def condition_label(
+    feature: Feature, condition: Condition, labels: Mapping[str, str]
+) -> str:
     """A condition in words.
 
     >>> age = Feature("age", cuts=np.array([40.0, 60.0, 75.0]))
@@ -298,13 +366,18 @@ def condition_label(feature: Feature, condition: Condition, labels: Mapping[str,
     >>> [condition_label(pain, Condition(0, *ends), {}) for ends in ((1, 2), (1, 3), (0, 1))]
     ['pain 3', 'pain 3 to 6', 'pain under 3']
     """
-    name, low, high, last = feature.name, condition.low, condition.high, feature.recorded
+    name = feature.name
+    low = condition.low
+    high = condition.high
+    last = feature.recorded
     if low == last:
         return labels.get("", f"{name} not recorded")
     if not feature.is_number:
         level = feature.levels[low]
         if level in labels:
-            return f"not {labels[level]}" if condition.negated else labels[level]
+            if condition.negated:
+                return f"not {labels[level]}"
+            return labels[level]
         if level in ("true", "false") and not condition.negated:
             return name if level == "true" else f"not {name}"
         other = "other than " if is_limit(level) else "not "
@@ -316,8 +389,12 @@ def condition_label(feature: Feature, condition: Condition, labels: Mapping[str,
         return f"{name} {ends[0]} or over"
     if feature.whole and ends[0]:
         final = cut_text(feature.cuts[high - 1] - 1)
-        return f"{name} {ends[0]}" if final == ends[0] else f"{name} {ends[0]} to {final}"
-    return f"{name} {ends[0]} to under {ends[1]}" if ends[0] else f"{name} under {ends[1]}"
+        if final == ends[0]:
+            return f"{name} {ends[0]}"
+        return f"{name} {ends[0]} to {final}"
+    if ends[0]:
+        return f"{name} {ends[0]} to under {ends[1]}"
+    return f"{name} under {ends[1]}"
 
 
 def cut_text(value: float) -> str:
@@ -338,34 +415,51 @@ def clause(features: Sequence[Feature], box: Box) -> Clause:
     age >= 60 and sex = 'F'
     """
     parts = [part for c in box for part in _clauses(features[c.feature], c)]
-    return parts[0] if len(parts) == 1 else Combined("and", tuple(parts))
+    if len(parts) == 1:
+        return parts[0]
+    return Combined("and", tuple(parts))
 
 
 def _clauses(feature: Feature, c: Condition) -> list[Clause]:
-    name, last = feature.name, feature.recorded
+    name = feature.name
+    last = feature.recorded
     if c.low == last:
         return [ColumnTest(name, "missing")]
     if not feature.is_number:
         return [ColumnTest(name, "!=" if c.negated else "=", (feature.levels[c.low],))]
     ends = [(">=", c.low), ("<", c.high)]
-    tests = [ColumnTest(name, sign, (cut_text(feature.cuts[k - 1]),)) for sign, k in ends if 0 < k < last]
+    tests = [
+        ColumnTest(name, sign, (cut_text(feature.cuts[k - 1]),))
+        for sign, k in ends
+        if 0 < k < last
+    ]
     return [*tests] or [Not(ColumnTest(name, "missing"))]
 
 
 def name_and_condition(
-    features: Sequence[Feature], box: Box, labels: Mapping[str, Mapping[str, str]], taken: Sequence[str]
+    features: Sequence[Feature],
+    box: Box,
+    labels: Mapping[str, Mapping[str, str]],
+    taken: Sequence[str],
 ) -> tuple[str, str]:
-    """A box in words and as a condition, which is its name as well if the words are taken."""
-    name, condition = label(features, box, labels), str(clause(features, box))
+    """A box in words and as a condition, which is its name as well if the words are
+    taken.
+    """
+    name = label(features, box, labels)
+    condition = str(clause(features, box))
     return condition if name in taken else name, condition
 
 
-def label(features: Sequence[Feature], box: Box, labels: Mapping[str, Mapping[str, str]]) -> str:
+def label(
+    features: Sequence[Feature], box: Box, labels: Mapping[str, Mapping[str, str]]
+) -> str:
     """A box in words, such as "age 60 or over, sex F".
 
     >>> label([Feature("diabetic", ("false", "true"))], (Condition(0, 1, 2),), {})  # not the column itself
     'diabetic true'
     """
     both = [(features[c.feature], c) for c in box]
-    words = ", ".join(condition_label(feature, c, labels.get(feature.name, {})) for feature, c in both)
+    words = ", ".join(
+        condition_label(feature, c, labels.get(feature.name, {})) for feature, c in both
+    )
     return f"{words} true" if words == both[0][0].name else words

@@ -1,12 +1,15 @@
-"""Compiled counting for the search: tables of pairs of features, and the strongest box within each.
+"""Compiled counting for the search: tables of pairs of features, and the strongest box
+within each.
 
-A box is a conjunction of conditions. For each box the search needs six sums over its people: the residual
-(outcome minus score), its variance if the score is right, the same two times the log-odds and the variance
-times its square, and the third central moment. They give two statistics: of the level (too high or too low)
-and of the slope (too extreme or not extreme enough).
+A box is a conjunction of conditions. For each box the search needs six sums over its
+people: the residual (outcome minus score), its variance if the score is right, the same
+two times the log-odds and the variance times its square, and the third central moment.
+They give two statistics: of the level (too high or too low) and of the slope (too
+extreme or not extreme enough).
 
-There are more small boxes than large ones, so that chance makes more of them look wrong. Boxes are therefore
-compared by their evidence: the square of the statistic plus twice the logarithm of the size.
+There are more small boxes than large ones, so that chance makes more of them look
+wrong. Boxes are therefore compared by their evidence: the square of the statistic plus
+twice the logarithm of the size.
 """
 
 from __future__ import annotations
@@ -18,17 +21,31 @@ import numpy as np
 from propcal.core.compiled import compiled
 from propcal.core.grid import BoolArray, IntArray
 
-RESIDUAL, VARIANCE, SLOPED, MIXED, SQUARED, THIRD, N_SUMS = 0, 1, 2, 3, 4, 5, 6
-LEVEL, SLOPE, N_KINDS = 0, 1, 2
-OF_LEVEL = np.array([RESIDUAL, VARIANCE, THIRD])  # the sums that each kind of statistic needs
+RESIDUAL = 0
+VARIANCE = 1
+SLOPED = 2
+MIXED = 3
+SQUARED = 4
+THIRD = 5
+N_SUMS = 6
+LEVEL = 0
+SLOPE = 1
+N_KINDS = 2
+OF_LEVEL = np.array(
+    [RESIDUAL, VARIANCE, THIRD]
+)  # the sums that each kind of statistic needs
 OF_SLOPE = np.array([RESIDUAL, VARIANCE, SLOPED, MIXED, SQUARED])
-BLOCK, DRAWN = 4096, 256  # rows whose sums, or simulated residuals, stay in the cache while pairs are counted
+# rows whose sums, or simulated residuals, stay in the cache while pairs are counted
+BLOCK = 4096
+DRAWN = 256
 SLOPE_SIZE = 1.5  # the slope needs so many times the smallest variance
 FLAT = 0.02  # and log-odds that vary at least this much
 
 
 class Pairs(NamedTuple):
-    """Pairs of features, how many codes the second has, where the table of a pair begins, and all cells."""
+    """Pairs of features, how many codes the second has, where the table of a pair
+    begins, and all cells.
+    """
 
     first: IntArray
     second: IntArray
@@ -38,7 +55,9 @@ class Pairs(NamedTuple):
 
 
 class Conditions(NamedTuple):
-    """Coarse codes of each feature, how many are recorded, and its conditions, which start at `begin`."""
+    """Coarse codes of each feature, how many are recorded, and its conditions, which
+    start at `begin`.
+    """
 
     n_codes: IntArray
     recorded: IntArray
@@ -50,14 +69,18 @@ class Conditions(NamedTuple):
 
 @compiled
 def add_rows(codes: Any, columns: Any, pairs: Pairs, table: Any, block: int) -> None:
-    """Add the columns of each row (sums, or residuals of simulated data) to its cell in each pair's table."""
+    """Add the columns of each row (sums, or residuals of simulated data) to its cell in
+    each pair's table.
+    """
     first, second, width, offset, _ = pairs
     n, n_columns = columns.shape
     for begin in range(0, n, block):
         end = min(n, begin + block)
         for k in range(len(first)):
-            a, b = codes[first[k]], codes[second[k]]
-            w, o = width[k], offset[k]
+            a = codes[first[k]]
+            b = codes[second[k]]
+            w = width[k]
+            o = offset[k]
             for i in range(begin, end):
                 cell = o + np.int64(a[i]) * w + np.int64(b[i])
                 for d in range(n_columns):
@@ -66,7 +89,9 @@ def add_rows(codes: Any, columns: Any, pairs: Pairs, table: Any, block: int) -> 
 
 @compiled
 def evidence(z: Any, variance: Any, third: Any) -> Any:
-    """The square of a standardised sum, adjusted for skewness as if it were a shifted Poisson count."""
+    """The square of a standardised sum, adjusted for skewness as if it were a shifted
+    Poisson count.
+    """
     skewness = third / variance**1.5
     if abs(skewness) < 1e-6:
         return z * z
@@ -75,8 +100,12 @@ def evidence(z: Any, variance: Any, third: Any) -> Any:
 
 
 @compiled
-def slope_parts(v0: float, v01: float, v11: float, smallest: float) -> tuple[float, float]:
-    """The regression of the slope's score on the level's, and 1 / standard deviation (0: too few)."""
+def slope_parts(
+    v0: float, v01: float, v11: float, smallest: float
+) -> tuple[float, float]:
+    """The regression of the slope's score on the level's, and 1 / standard deviation
+    (0: too few).
+    """
     share = v01 / v0
     rest = v11 - v01 * share
     if v0 < SLOPE_SIZE * smallest or rest < FLAT * v0:
@@ -99,7 +128,9 @@ def box_statistic(x: Any, smallest: float, kind: int) -> Any:
 
 @compiled
 def box_evidence(x: Any, smallest: float, kind: int) -> Any:
-    """The square of a box's statistic with the allowance for its size; -1 if it is too small."""
+    """The square of a box's statistic with the allowance for its size; -1 if it is too
+    small.
+    """
     if x[VARIANCE] < smallest:
         return -1.0
     z = box_statistic(x, smallest, kind)
@@ -117,11 +148,13 @@ def scan_pairs(
     best: Any,
     where: Any,
 ) -> None:
-    """The strongest box of each pair of features, for each data set and each of the two statistics.
+    """The strongest box of each pair of features, for each data set and each of the two
+    statistics.
 
-    `residuals` has a column for the level and then one for the slope of each data set; `moments` has the
-    variance, mixed, squared and third sums, which all data sets share. `best` and `where` are filled with
-    the evidence and the number of the box (condition of the first feature x conditions of the second).
+    `residuals` has a column for the level and then one for the slope of each data set;
+    `moments` has the variance, mixed, squared and third sums, which all data sets
+    share. `best` and `where` are filled with the evidence and the number of the box
+    (condition of the first feature x conditions of the second).
     """
     first, second, width, offset, _ = pairs
     n_codes, recorded, begin, low, high, negated = conditions
@@ -135,7 +168,10 @@ def scan_pairs(
     level = np.zeros(n_draws)
     slope = np.zeros(n_draws)
     for k in range(len(first)):
-        a, b, w, o = first[k], second[k], width[k], offset[k]
+        a = first[k]
+        b = second[k]
+        w = width[k]
+        o = offset[k]
         na = n_codes[a]
         for i in range(na):
             for j in range(w):
@@ -147,11 +183,15 @@ def scan_pairs(
         n_second = begin[b + 1] - begin[b]
         for ca in range(begin[a], begin[a + 1]):
             sign, whole = (-1.0, 1.0) if negated[ca] else (1.0, 0.0)
-            top, bottom, all_a = high[ca], low[ca], recorded[a]
+            top = high[ca]
+            bottom = low[ca]
+            all_a = recorded[a]
             for j in range(w):
                 for d in range(n_columns):
                     run[j + 1, d] = (
-                        run[j, d] + sign * (rows[top, j, d] - rows[bottom, j, d]) + whole * rows[all_a, j, d]
+                        run[j, d]
+                        + sign * (rows[top, j, d] - rows[bottom, j, d])
+                        + whole * rows[all_a, j, d]
                     )
                 for d in range(4):
                     run_v[j + 1, d] = (
@@ -163,12 +203,18 @@ def scan_pairs(
                 continue
             for cb in range(begin[b], begin[b + 1]):
                 sign, whole = (-1.0, 1.0) if negated[cb] else (1.0, 0.0)
-                top, bottom, all_b = high[cb], low[cb], recorded[b]
+                top = high[cb]
+                bottom = low[cb]
+                all_b = recorded[b]
                 v0 = sign * (run_v[top, 0] - run_v[bottom, 0]) + whole * run_v[all_b, 0]
                 if v0 < smallest:
                     continue
-                v01 = sign * (run_v[top, 1] - run_v[bottom, 1]) + whole * run_v[all_b, 1]
-                v11 = sign * (run_v[top, 2] - run_v[bottom, 2]) + whole * run_v[all_b, 2]
+                v01 = (
+                    sign * (run_v[top, 1] - run_v[bottom, 1]) + whole * run_v[all_b, 1]
+                )
+                v11 = (
+                    sign * (run_v[top, 2] - run_v[bottom, 2]) + whole * run_v[all_b, 2]
+                )
                 v3 = sign * (run_v[top, 3] - run_v[bottom, 3]) + whole * run_v[all_b, 3]
                 scale = 1.0 / np.sqrt(v0)
                 size = 2.0 * np.log(v0 / smallest)
@@ -233,7 +279,9 @@ def extend(
     best: Any,
     where: Any,
 ) -> None:
-    """For each feature that a box does not use, the condition that makes it strongest."""
+    """For each feature that a box does not use, the condition that makes it
+    strongest.
+    """
     n_codes, recorded, begin, low, high, negated = conditions
     x = np.empty(N_SUMS)
     for j in range(codes.shape[0]):
@@ -253,10 +301,14 @@ def extend(
 
 
 @compiled
-def best_range(run: Any, lows: Any, highs: Any, smallest: float, kind: int) -> tuple[float, int, int]:
+def best_range(
+    run: Any, lows: Any, highs: Any, smallest: float, kind: int
+) -> tuple[float, int, int]:
     """The strongest range of codes, with ends among some."""
     x = np.empty(N_SUMS)
-    best, at_low, at_high = -1.0, -1, -1
+    best = -1.0
+    at_low = -1
+    at_high = -1
     for a in lows:
         for b in highs:
             if b <= a:
@@ -265,5 +317,7 @@ def best_range(run: Any, lows: Any, highs: Any, smallest: float, kind: int) -> t
                 x[s] = run[b, s] - run[a, s]
             found = box_evidence(x, smallest, kind)
             if found > best:
-                best, at_low, at_high = found, a, b
+                best = found
+                at_low = a
+                at_high = b
     return best, at_low, at_high

@@ -1,6 +1,7 @@
 """discover: for whom is this score wrong, of all groups that the features can describe?
 
-The result holds the groups that a search found, as sentences, a table, a picture and ordinary `Groups`.
+The result holds the groups that a search found, as sentences, a table, a picture and
+ordinary `Groups`.
 """
 
 from __future__ import annotations
@@ -14,18 +15,28 @@ import pandas as pd
 
 from propcal import __version__
 from propcal.auditing.claims import Claim
-from propcal.auditing.pages import Printed
+from propcal.auditing.printable_results import Printed
 from propcal.core.arguments import Axes, Label, Table, Values, WeightKind, check_choice
 from propcal.core.groups import Groups
-from propcal.data.by_name import takes_frame
-from propcal.data.frames import column_names
 from propcal.discovery.box_search import Search
-from propcal.discovery.finding_rows import Counted, FoundGroup, counted, group_found, people_headcount
+from propcal.discovery.finding_rows import (
+    Counted,
+    FoundGroup,
+    counted,
+    group_found,
+    people_headcount,
+)
 from propcal.discovery.people import in_own_order, read_people, read_rows, read_table
-from propcal.discovery.protected_groups import ProtectedGroups, Protection, measure_repairs
+from propcal.discovery.protected_groups import (
+    ProtectedGroups,
+    Protection,
+    measure_repairs,
+)
 from propcal.discovery.search import search_rounds
 from propcal.errors import plain
 from propcal.options import Identity
+from propcal.reading.frame_arguments import takes_frame
+from propcal.reading.frames import column_names
 
 if TYPE_CHECKING:
     from propcal.documents.blocks import Document
@@ -35,15 +46,17 @@ COLUMNS = tuple(FoundGroup.__dataclass_fields__)
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Discovery(Printed):
-    """The groups for whom a score is wrong, found among all groups that the features can describe.
+    """The groups for whom a score is wrong, found among all groups that the features
+    can describe.
 
     Attributes
     ----------
     found : tuple of FoundGroup
-        The strongest first. Each later one was found with the earlier ones corrected for.
+        The strongest first. Each later one was found with the earlier ones corrected
+        for.
     overall : dict
-        The score as a whole: `found` (whether one smooth curve for everybody improves it), `p_value`,
-        `observed`, `predicted`, `people`, `events`.
+        The score as a whole: `found` (whether one smooth curve for everybody improves
+        it), `p_value`, `observed`, `predicted`, `people`, `events`.
     left_out : dict
         Columns that were not searched, and why.
     protection : Protection or None
@@ -79,7 +92,9 @@ class Discovery(Printed):
 
     @property
     def groups(self) -> Groups:
-        """The groups as a definition for `audit`, `PMCBoost`, SQL and everything else that takes `Groups`."""
+        """The groups as a definition for `audit`, `PMCBoost`, SQL and everything else
+        that takes `Groups`.
+        """
         where = {group.name: group.condition for group in self.found}
         return Groups(columns=[], where=where, intersections="marginal")
 
@@ -87,7 +102,9 @@ class Discovery(Printed):
     def reads(self) -> tuple[str, ...]:
         """The columns that the groups are made of."""
         recipes = self.groups.recipes().values()
-        return tuple(dict.fromkeys(name for recipe in recipes for name in recipe.columns))
+        return tuple(
+            dict.fromkeys(name for recipe in recipes for name in recipe.columns)
+        )
 
     @property
     def claims(self) -> tuple[Claim, ...]:
@@ -114,8 +131,8 @@ class Discovery(Printed):
     def to_json(self, suppress: int | None = None) -> str:
         """Everything as JSON.
 
-        `suppress=11` protects counts, as on a page; None and 0 do not. Numbers that are suppressed, or only
-        known to lie below or above another one, are null.
+        `suppress=11` protects counts, as on a page; None and 0 do not. Numbers that are
+        suppressed, or only known to lie below or above another one, are null.
         """
         from propcal.documents.data import discovery_content, json_text
         from propcal.protect.results import protected_discovery
@@ -124,12 +141,14 @@ class Discovery(Printed):
 
     def _document(self, suppress: int = 0, title: str | None = None) -> Document:
         from propcal.documents.discovery import discovery_document
-        from propcal.protect.rule import Rule
+        from propcal.protect.disclosure_rule import Rule
 
         return discovery_document(self, Rule(suppress).fewest, title)
 
     def plot(self, *, ax: Axes | None = None, width: float = 6.4) -> Axes:
-        """Draw the O/E ratio of each group with its interval (extra `plots`). Returns the axes."""
+        """Draw the O/E ratio of each group with its interval (extra `plots`). Returns
+        the axes.
+        """
         from propcal.documents.discovery import discovery_chart
         from propcal.render.matplotlib import draw
 
@@ -167,9 +186,10 @@ def discover(
 ) -> Discovery:
     """Find the groups for whom a score is wrong, without naming them first.
 
-    The search tries single conditions, pairs, and a third for the strongest pairs: levels, ranges of numbers,
-    and missing values. The strongest error is compared with the strongest that a search of the same features
-    would find if the score were right. It is then corrected for, and the search goes on.
+    The search tries single conditions, pairs, and a third for the strongest pairs:
+    levels, ranges of numbers, and missing values. The strongest error is compared with
+    the strongest that a search of the same features would find if the score were right.
+    It is then corrected for, and the search goes on.
 
     With a data frame of any kind, name its columns, as for `audit`:
     ``discover(frame, score="risk", outcome="died", features=["age", "ward"])``.
@@ -179,21 +199,22 @@ def discover(
     y, score : array-like of shape (n,), or names of columns of `data`
         Outcomes (0 or 1), and risk scores in [0, 1].
     features : data frame, series or array with n rows, or list of names of columns of `data`
-        The columns by which groups may be described. Dates, identifiers and columns that give away the
-        outcome are left out, and the result says so.
+        The columns by which groups may be described. Dates, identifiers and columns
+        that give away the outcome are left out, and the result says so.
     data : data frame, DuckDB relation, Spark or Dask frame, or path or list of paths of files, optional
         Where the columns are, if they are given by name.
     protect : list of str, optional
-        Columns that a correction must not read, such as race. They describe no group; the search looks for
-        groups in the other features that repair the errors of the protected groups.
+        Columns that a correction must not read, such as race. They describe no group;
+        the search looks for groups in the other features that repair the errors of the
+        protected groups.
     level : float, default=0.05
         The largest probability of finding any group if the score is right.
     max_groups : int, default=10
     depth : int, default=3
         The most conditions in a description, up to 3.
     min_share : float, default=0.02
-        The smallest share of a group, in the variance of the outcome that the score predicts: roughly, the
-        share of people.
+        The smallest share of a group, in the variance of the outcome that the score
+        predicts: roughly, the share of people.
     sample_weight, weight_kind, cluster, positive, drop_missing
         As for `audit`.
     n_draws : int, default=64
@@ -222,16 +243,29 @@ def discover(
     >>> found.groups.where
     {'age 70 or over, ward B': "age >= 70 and ward = 'B'"}
     """
-    sizes: dict[str, Any] = {"depth": depth, "min_share": min_share, "max_groups": max_groups}
+    sizes: dict[str, Any] = {
+        "depth": depth,
+        "min_share": min_share,
+        "max_groups": max_groups,
+    }
     how = Search(level=level, n_draws=n_draws, random_state=random_state, **sizes)
     check_choice("weight_kind", weight_kind, ("auto", "frequency", "survey"))
     hidden = column_names("protect", protect)
-    columns = {"score": score, "y": y, "sample_weight": sample_weight, "cluster": cluster}
-    roles, called, given = read_rows(columns, features, data, hidden, na=na, memory_limit=memory_limit)
+    columns = {
+        "score": score,
+        "y": y,
+        "sample_weight": sample_weight,
+        "cluster": cluster,
+    }
+    roles, called, given = read_rows(
+        columns, features, data, hidden, na=na, memory_limit=memory_limit
+    )
     rule: dict[str, Any] = {"positive": positive, "drop_missing": drop_missing}
     people, rows = read_people(roles, given, called, weight_kind=weight_kind, **rule)
     protected = ProtectedGroups.of(rows, hidden) if hidden else None
-    table = read_table(rows, people, [name for name in rows.names if name not in hidden])
+    table = read_table(
+        rows, people, [name for name in rows.names if name not in hidden]
+    )
     table, people, order = in_own_order(table, people)
     protected = None if protected is None else protected.in_order(order)
     unit = unit or ("people" if people.cluster is None else "visits")
@@ -244,7 +278,11 @@ def discover(
         found.append(group_found(one, table.features, people, identity, taken))
         taken.append(found[-1].name)
     weight, events = float(people.weight.sum()), float(people.weight @ people.outcome)
-    settings = {"version": __version__, "people": len(people), "features": len(table.features)}
+    settings = {
+        "version": __version__,
+        "people": len(people),
+        "features": len(table.features),
+    }
     shown = ("level", "depth", "min_share", "n_draws", "random_state")
     settings |= {name: getattr(how, name) for name in shown}
     sets = [np.arange(len(people)), *(one.rows for one in result.groups)]
@@ -262,6 +300,8 @@ def discover(
         settings=settings,
         identity=identity,
         enough=result.chance is not None,
-        protection=None if protected is None else measure_repairs(protected, result, people),
+        protection=None
+        if protected is None
+        else measure_repairs(protected, result, people),
         _source=tuple(people_headcount(people, rows) for rows in sets),
     )

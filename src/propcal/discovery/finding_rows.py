@@ -1,8 +1,8 @@
 """Findings in numbers: who, how many, observed, predicted, interval after selection.
 
-A statistic that was looked at because it is large overstates the error, so that its interval allows for the
-selection. The counts behind a finding are of people with and without the outcome; protected pages start from
-them.
+A statistic that was looked at because it is large overstates the error, so that its
+interval allows for the selection. The counts behind a finding are of people with and
+without the outcome; protected pages start from them.
 """
 
 from __future__ import annotations
@@ -16,22 +16,29 @@ from scipy import special
 
 from propcal.auditing.claims import Claim
 from propcal.auditing.headcount import Headcount, ScoreValues
-from propcal.auditing.rate_intervals import bisected
+from propcal.auditing.statistics.rate_intervals import bisected
 from propcal.core.grid import IntArray
 from propcal.discovery.binned_features import Box, Feature, label, name_and_condition
 from propcal.discovery.people import People
 from propcal.numbers import IN_SENTENCE, About, Limit, known
 from propcal.options import Identity
 
-PREDICTS_HIGH, PREDICTS_LOW = "too high", "too low"
-TOO_EXTREME, NOT_EXTREME = "too extreme", "not extreme enough"
+PREDICTS_HIGH = "too high"
+PREDICTS_LOW = "too low"
+TOO_EXTREME = "too extreme"
+NOT_EXTREME = "not extreme enough"
 COULD_BE_CHANCE = "could be chance"
 AFTER = " after correction"
 CLEAR = 3.0  # standard errors from which on an error of the raw score is called one
-RATIO, CALIBRATION_SLOPE = "O/E ratio", "calibration slope"
-Counted = tuple[Headcount, ScoreValues | None]  # people, and their scores if many have the same one
+RATIO = "O/E ratio"
+CALIBRATION_SLOPE = "calibration slope"
+Counted = tuple[
+    Headcount, ScoreValues | None
+]  # people, and their scores if many have the same one
 LEAST = 0.2  # of a statistic beyond its limit; its description may have lost a little
-WIDEST, STEPS = 40.0, 80  # standard errors on either side, and steps of bisection
+# standard errors on either side, and steps of bisection
+WIDEST = 40.0
+STEPS = 80
 
 
 @dataclass(eq=False)
@@ -44,7 +51,8 @@ class Found:
     kind : LEVEL or SLOPE
     rows : array
     statistic : float
-        Standardised; positive if there are more events than predicted, or the slope is too flat.
+        Standardised; positive if there are more events than predicted, or the slope is
+        too flat.
     limit : float
         The smallest statistic that would have been significant.
     p_value : float
@@ -52,9 +60,11 @@ class Found:
     predicted : float
         Expected events by the score after correction for earlier findings.
     corrected_for : str
-        What the score of these people was corrected for when they were found; the statistic is of that score.
+        What the score of these people was corrected for when they were found; the
+        statistic is of that score.
     slopes : tuple of two pairs, or None
-        Of a finding of kind SLOPE: calibration slope and standard error of that score, and of the raw score.
+        Of a finding of kind SLOPE: calibration slope and standard error of that score,
+        and of the raw score.
     again : float
         Share of resampled data sets in which mostly the same people were found.
     added : float
@@ -86,13 +96,16 @@ class FoundGroup:
     condition : str
         The same as a condition on columns.
     error : str
-        "too high", "too low", "too extreme" or "not extreme enough". Followed by "after correction" if this
-        is so after correction for the errors named before, but not clearly so for the raw score.
+        "too high", "too low", "too extreme" or "not extreme enough". Followed by "after
+        correction" if this is so after correction for the errors named before, but not
+        clearly so for the raw score.
     raw_error : str
-        The same of the raw score; "could be chance" if its error is less than three standard errors.
+        The same of the raw score; "could be chance" if its error is less than three
+        standard errors.
     corrected_for : str
-        What the score was corrected for when the group was found; empty if its scores were not changed.
-        `predicted_after`, `value`, `low`, `high` and `p_value` are of the score after this correction.
+        What the score was corrected for when the group was found; empty if its scores
+        were not changed. `predicted_after`, `value`, `low`, `high` and `p_value` are of
+        the score after this correction.
     people, events : int, or float where weights make a fraction of them
     share : float
         Share of all people.
@@ -101,7 +114,8 @@ class FoundGroup:
     predicted_after : float
         The predicted rate after the correction that `corrected_for` names.
     measure : "O/E ratio" or "calibration slope"
-        What `value`, `low` and `high` are of: the slope for scores that are (not) extreme.
+        What `value`, `low` and `high` are of: the slope for scores that are (not)
+        extreme.
     value, low, high : float
         With a 95 % CI that allows for the fact that the group was found by a search.
     raw_value : float
@@ -136,38 +150,67 @@ class FoundGroup:
 
     @property
     def digits(self) -> int:
-        """Digits after the point of `value`, `low` and `high` in print: slopes on pages have one."""
-        coarse = all(round(number, 1) == number for number in (self.value, self.low, self.high))
+        """Digits after the point of `value`, `low` and `high` in print: slopes on pages
+        have one.
+        """
+        coarse = all(
+            round(number, 1) == number for number in (self.value, self.low, self.high)
+        )
         return 1 if self.measure == CALIBRATION_SLOPE and coarse else 2
 
     @property
     def words(self) -> str:
         """The error in a cell of a table, with that of the raw score if it differs."""
-        return f"{self.error} (raw score: {self.raw_error})" if AFTER in self.error else self.error
+        if AFTER in self.error:
+            return f"{self.error} (raw score: {self.raw_error})"
+        return self.error
 
     @property
     def two_scores(self) -> bool:
-        """Whether the numbers after correction differ in print from those of the raw score."""
+        """Whether the numbers after correction differ in print from those of the raw
+        score.
+        """
         if not (self.corrected_for and known(self.predicted_after)):
             return False
-        rates = {IN_SENTENCE.percent(rate) for rate in (self.predicted, self.predicted_after)}
-        values = {IN_SENTENCE.decimal(value, self.digits) for value in (self.raw_value, self.value)}
+        rates = {
+            IN_SENTENCE.percent(rate) for rate in (self.predicted, self.predicted_after)
+        }
+        values = {
+            IN_SENTENCE.decimal(value, self.digits)
+            for value in (self.raw_value, self.value)
+        }
         return AFTER in self.error or len(rates) + len(values) > 2
 
     def claim(self) -> Claim:
         """The finding as a claim; the O/E ratio of a wrong slope has no interval."""
-        direction, estimate, low, high = self.error.removesuffix(AFTER), self.value, self.low, self.high
+        direction = self.error.removesuffix(AFTER)
+        estimate = self.value
+        low = self.low
+        high = self.high
         if self.measure != RATIO:
-            direction, estimate = "", self.observed / self.predicted_after
+            direction = ""
+            estimate = self.observed / self.predicted_after
             low = high = float("nan")
-        numbers: dict[str, Any] = {"people": self.people, "events": self.events, "p_value": self.p_value}
-        numbers |= {"estimate": estimate, "low": low, "high": high, "predicted": self.predicted_after}
+        numbers: dict[str, Any] = {
+            "people": self.people,
+            "events": self.events,
+            "p_value": self.p_value,
+        }
+        numbers |= {
+            "estimate": estimate,
+            "low": low,
+            "high": high,
+            "predicted": self.predicted_after,
+        }
         test = f"search of all groups, {self.measure}"
         return Claim("group", self.name, self.name, direction, test=test, **numbers)
 
 
-def directions(positive: bool, kind: str, raw: float, corrected_for: str) -> tuple[str, str]:
-    """The words for an error, and for that of the raw score, which is given in standard errors.
+def directions(
+    positive: bool, kind: str, raw: float, corrected_for: str
+) -> tuple[str, str]:
+    """The words for an error, and for that of the raw score, which is given in standard
+    errors.
 
     >>> directions(True, RATIO, 9.0, "")
     ('too low', 'too low')
@@ -176,17 +219,26 @@ def directions(positive: bool, kind: str, raw: float, corrected_for: str) -> tup
     >>> directions(True, RATIO, 1.2, "recalibration of the whole score")
     ('too low after correction', 'could be chance')
     """
-    high, low = (PREDICTS_HIGH, PREDICTS_LOW) if kind == RATIO else (TOO_EXTREME, NOT_EXTREME)
+    high, low = (
+        (PREDICTS_HIGH, PREDICTS_LOW) if kind == RATIO else (TOO_EXTREME, NOT_EXTREME)
+    )
     error = low if positive else high
     if not corrected_for:
         return error, error
-    raw_error = (low if raw > 0 else high) if abs(raw) >= CLEAR else COULD_BE_CHANCE
+    if abs(raw) >= CLEAR:
+        raw_error = low if raw > 0 else high
+    else:
+        raw_error = COULD_BE_CHANCE
     return (error if raw_error == error else error + AFTER), raw_error
 
 
 def whole(people: float) -> float:
-    """A number of people to print; weights may make it a fraction, and protection a limit."""
-    return people if isinstance(people, (About, Limit)) or not known(people) else round(people)
+    """A number of people to print; weights may make it a fraction, and protection a
+    limit.
+    """
+    if isinstance(people, (About, Limit)) or not known(people):
+        return people
+    return round(people)
 
 
 def counted(people: float) -> float:
@@ -199,23 +251,35 @@ def counted(people: float) -> float:
 
 
 def group_found(
-    found: Found, features: Sequence[Feature], people: People, identity: Identity, taken: Sequence[str]
+    found: Found,
+    features: Sequence[Feature],
+    people: People,
+    identity: Identity,
+    taken: Sequence[str],
 ) -> FoundGroup:
     """Measure a finding; its name differs from those taken."""
     rows, weight = found.rows, people.weight[found.rows]
     total = float(weight.sum())
-    events, expected = float(weight @ people.outcome[rows]), float(weight @ people.raw[rows])
+    events = float(weight @ people.outcome[rows])
+    expected = float(weight @ people.raw[rows])
     name, condition = name_and_condition(features, found.box, identity.labels, taken)
     if found.slopes is None:
-        measure, value, raw_value = RATIO, events / found.predicted, events / expected
+        measure = RATIO
+        value = events / found.predicted
+        raw_value = events / expected
         low, high = _interval(found, people, events)
         raw = (events - expected) / people.spread(rows)
     else:
         (value, error), (raw_value, raw_error) = found.slopes
-        measure, (low, high) = CALIBRATION_SLOPE, after_selection((value - 1) / error, found.limit)
+        measure, (low, high) = (
+            CALIBRATION_SLOPE,
+            after_selection((value - 1) / error, found.limit),
+        )
         low, high = 1 + low * error, 1 + high * error
         raw = (raw_value - 1) / raw_error
-    error_now, error_raw = directions(found.statistic > 0, measure, raw, found.corrected_for)
+    error_now, error_raw = directions(
+        found.statistic > 0, measure, raw, found.corrected_for
+    )
     return FoundGroup(
         name=name,
         condition=condition,
@@ -240,15 +304,23 @@ def group_found(
 
 
 def _interval(found: Found, people: People, events: float) -> tuple[float, float]:
-    """The interval of an O/E ratio after selection, which concerned the events beyond what was expected."""
+    """The interval of an O/E ratio after selection, which concerned the events beyond
+    what was expected.
+    """
     error = people.spread(found.rows)
     beyond = events - found.predicted
     model = abs(beyond / found.statistic) if found.statistic else error
-    scale = max(error / max(model, 1e-12), 1e-6)  # repeat visits make the statistic vary more
+    scale = max(
+        error / max(model, 1e-12), 1e-6
+    )  # repeat visits make the statistic vary more
     low, high = after_selection(beyond / error, abs(found.limit) / scale)
-    added = np.sign(beyond) * found.added / scale  # by the choice of the strongest group
+    added = (
+        np.sign(beyond) * found.added / scale
+    )  # by the choice of the strongest group
     ends = low - max(added, 0.0), high - min(added, 0.0)
-    return max(1 + ends[0] * error / found.predicted, 0.0), max(1 + ends[1] * error / found.predicted, 0.0)
+    return max(1 + ends[0] * error / found.predicted, 0.0), max(
+        1 + ends[1] * error / found.predicted, 0.0
+    )
 
 
 def people_headcount(people: People, rows: IntArray) -> Counted:
@@ -256,7 +328,9 @@ def people_headcount(people: People, rows: IntArray) -> Counted:
 
     Under survey weights, counts are rows times the weighted share with the outcome.
     """
-    weight, outcome, keys = people.weight[rows], people.outcome[rows] == 1, people.keys[rows]
+    weight = people.weight[rows]
+    outcome = people.outcome[rows] == 1
+    keys = people.keys[rows]
     either = [outcome, ~outcome]
     total = np.array([weight[own].sum() for own in either])
     mean = float(weight @ people.raw[rows] / max(total.sum(), 1e-300))
@@ -271,7 +345,9 @@ def people_headcount(people: People, rows: IntArray) -> Counted:
         persons = [len(np.unique(people.cluster[rows][own])) for own in either]
         different = np.minimum(different, persons)
     key = np.array([np.sum(keys, dtype=np.uint64)])
-    return Headcount(total[:, None], different[:, None], np.array([mean]), key), _values(people, rows, keys)
+    return Headcount(
+        total[:, None], different[:, None], np.array([mean]), key
+    ), _values(people, rows, keys)
 
 
 def _values(people: People, rows: IntArray, keys: Any) -> ScoreValues | None:
@@ -285,8 +361,11 @@ def _values(people: People, rows: IntArray, keys: Any) -> ScoreValues | None:
     return ScoreValues(score, counts, events, counts, key)
 
 
-def after_selection(statistic: float, limit: float, confidence: float = 0.95) -> tuple[float, float]:
-    """An interval of the mean of a normal statistic that was reported because it is beyond +-limit.
+def after_selection(
+    statistic: float, limit: float, confidence: float = 0.95
+) -> tuple[float, float]:
+    """An interval of the mean of a normal statistic that was reported because it is
+    beyond +-limit.
 
     >>> [round(end, 2) for end in after_selection(10.0, 5.0)]
     [8.04, 11.96]
@@ -304,14 +383,21 @@ def after_selection(statistic: float, limit: float, confidence: float = 0.95) ->
 
 
 def _solve(statistic: float, limit: float, wanted: float) -> float:
-    """The mean for which a selected statistic is at least this large with the wanted probability."""
+    """The mean for which a selected statistic is at least this large with the wanted
+    probability.
+    """
     ends = statistic - WIDEST, statistic + WIDEST
-    low, high = bisected(lambda mean: _beyond(statistic, limit, mean) < wanted, *ends, STEPS)
+    low, high = bisected(
+        lambda mean: _beyond(statistic, limit, mean) < wanted, *ends, STEPS
+    )
     return float(low + high) / 2
 
 
 def _beyond(statistic: float, limit: float, mean: float) -> float:
-    """The probability of at least the statistic, given that it is beyond the limit on either side."""
-    upper, selected = special.log_ndtr(mean - statistic), special.log_ndtr(mean - limit)
+    """The probability of at least the statistic, given that it is beyond the limit on
+    either side.
+    """
+    upper = special.log_ndtr(mean - statistic)
+    selected = special.log_ndtr(mean - limit)
     below = special.log_ndtr(-limit - mean)
     return float(np.exp(upper - np.logaddexp(selected, below)))

@@ -13,43 +13,77 @@ from propcal.auditing.named_errors import errors_to_name
 from propcal.core.correction.smooth_map import SmoothStart
 from propcal.core.grid import IntArray
 from propcal.core.groups import Groups
-from propcal.data.frames import Columns, require
-from propcal.data.source import Table
 from propcal.discovery.binned_features import FeatureTable, name_and_condition
 from propcal.discovery.box_search import Candidate, Data, Search, Space
 from propcal.discovery.finding_rows import Found
-from propcal.discovery.people import OWN_STREAM, People, correct_for, in_own_order, read_people, read_table
-from propcal.discovery.search import LEFT, SMALLEST, Boxes, describe, mostly_same, search_rounds
+from propcal.discovery.people import (
+    OWN_STREAM,
+    People,
+    correct_for,
+    in_own_order,
+    read_people,
+    read_table,
+)
+from propcal.discovery.search import (
+    LEFT,
+    SMALLEST,
+    Boxes,
+    describe,
+    mostly_same,
+    search_rounds,
+)
 from propcal.errors import refused
+from propcal.reading.frames import Columns, require
+from propcal.reading.source import Table
 
 CONFIRMED = 0.05  # the level of the confirmation, divided by the number of groups
 MOST_GROUPS = 10
-BY_SEARCH = 3.0  # standard errors of an effect that are put down to the search (chosen on seeds below 100)
-ANY_SIZE = 1e-3  # variance of a group, as small as can be, where a size has been tested already
+# standard errors of an effect that are put down to the search (chosen on seeds below
+# 100)
+BY_SEARCH = 3.0
+# variance of a group, as small as can be, where a size has been tested already
+ANY_SIZE = 1e-3
 
 
 def confirmed_groups(
-    roles: Mapping[str, Any], columns: Columns, names: Sequence[str], *, positive: Any, drop_missing: bool
+    roles: Mapping[str, Any],
+    columns: Columns,
+    names: Sequence[str],
+    *,
+    positive: Any,
+    drop_missing: bool,
 ) -> tuple[dict[str, str], dict[str, float]]:
-    """Find groups in each half of the people by the named columns, and confirm them in the other half.
+    """Find groups in each half of the people by the named columns, and confirm them in
+    the other half.
 
-    `roles` has the score, y, sample_weight and cluster. Returns the condition of each group by its name, and
-    the share of its effect that is not put down to the search.
+    `roles` has the score, y, sample_weight and cluster. Returns the condition of each
+    group by its name, and the share of its effect that is not put down to the search.
     """
     require(list(columns), names)
-    how: dict[str, Any] = {"weight_kind": "auto", "positive": positive, "drop_missing": drop_missing}
-    people, rows = read_people(roles, Table.of({name: columns[name] for name in names}), **how)
+    how: dict[str, Any] = {
+        "weight_kind": "auto",
+        "positive": positive,
+        "drop_missing": drop_missing,
+    }
+    people, rows = read_people(
+        roles, Table.of({name: columns[name] for name in names}), **how
+    )
     table, people, _ = in_own_order(read_table(rows, people), people)
     found: dict[str, str] = {}
     shares: dict[str, float] = {}
     for one in _confirmed(table, people):
-        name, condition = name_and_condition(table.features, one.box, {}, [*columns, *found])
-        found[name], shares[name] = condition, max(1 - (BY_SEARCH / one.statistic) ** 2, 0.0)
+        name, condition = name_and_condition(
+            table.features, one.box, {}, [*columns, *found]
+        )
+        found[name] = condition
+        shares[name] = max(1 - (BY_SEARCH / one.statistic) ** 2, 0.0)
     return found, shares
 
 
 def _confirmed(table: FeatureTable, people: People) -> list[Found]:
-    """The boxes that hold in the half they were not found in, described with all people."""
+    """The boxes that hold in the half they were not found in, described with all
+    people.
+    """
     half = _halves(people)
     if min(np.bincount(half, minlength=2)) < 2:
         return []
@@ -57,8 +91,11 @@ def _confirmed(table: FeatureTable, people: People) -> list[Found]:
     whole = _recalibrate(people)
     everybody = Data(Space(table), table.codes, people.sums(), ANY_SIZE)
     for side in (0, 1):
-        rows, others = np.flatnonzero(half == side), people.part(np.flatnonzero(half != side))
-        found = search_rounds(table.part(rows), people.part(rows), Search(), lambda _: None).groups
+        rows = np.flatnonzero(half == side)
+        others = people.part(np.flatnonzero(half != side))
+        found = search_rounds(
+            table.part(rows), people.part(rows), Search(), lambda _: None
+        ).groups
         _recalibrate(others)
         codes = table.part(np.flatnonzero(half != side)).codes
         held = Data(everybody.space, codes, others.sums(), ANY_SIZE)
@@ -81,7 +118,9 @@ def _halves(people: People) -> IntArray:
 
 
 def _recalibrate(people: People) -> bool:
-    """Correct the score as a whole if one smooth curve improves it; returns whether it does."""
+    """Correct the score as a whole if one smooth curve improves it; returns whether it
+    does.
+    """
     p_value, better = correct_for(people, [], whole=True)
     if p_value < CONFIRMED:
         people.score = better
@@ -97,9 +136,12 @@ def _holds(held: Data, group: Found, level: float) -> bool:
 class _Confirmed(Boxes):
     """Boxes that were confirmed, each described with those before it corrected for."""
 
-    def __init__(self, people: People, data: Data, candidates: list[Candidate], *, whole: bool) -> None:
+    def __init__(
+        self, people: People, data: Data, candidates: list[Candidate], *, whole: bool
+    ) -> None:
         super().__init__(people, whole=whole)
-        self.data, self.candidates = data, candidates
+        self.data = data
+        self.candidates = candidates
 
     def clearest(self, named: Sequence[Found]) -> Found | None:
         """The strongest that is left, of people who are not named yet."""
@@ -109,9 +151,11 @@ class _Confirmed(Boxes):
         data = Data(self.data.space, self.data.codes, self.people.sums(), smallest)
         while self.candidates:
             start = self.candidates.pop(0)
-            candidate, rows = data.candidate(start.box, start.kind), data.rows_in(start.box)
+            candidate = data.candidate(start.box, start.kind)
+            rows = data.rows_in(start.box)
             if abs(data.statistic(rows, start.kind)) < LEFT or _among(rows, named):
-                continue  # found in the other half as well, or explained by stronger groups
+                # found in the other half as well, or explained by stronger groups
+                continue
             simple = describe(data, [candidate], candidate).box
             same = mostly_same(rows, data.rows_in(simple))
             box, rows = (simple, data.rows_in(simple)) if same else (start.box, rows)
@@ -124,18 +168,27 @@ def _among(rows: IntArray, named: Sequence[Found]) -> bool:
     return any(mostly_same(rows, one.rows) for one in named)
 
 
-def weakened(start: SmoothStart | None, shares: Mapping[str, float]) -> SmoothStart | None:
-    """A recalibration with only a share of the effect of each group found: the search overstates it."""
+def weakened(
+    start: SmoothStart | None, shares: Mapping[str, float]
+) -> SmoothStart | None:
+    """A recalibration with only a share of the effect of each group found: the search
+    overstates it.
+    """
     if start is None:
         return None
-    of = [min((shares.get(name, 1.0) for name, _ in group.conditions), default=1.0) for group in start.groups]
+    of = [
+        min((shares.get(name, 1.0) for name, _ in group.conditions), default=1.0)
+        for group in start.groups
+    ]
     shifts = np.rint(start.shifts * np.array(of)[:, None]).astype(np.int64)
     kept = shifts.any(axis=1)
     groups = tuple(group for group, keep in zip(start.groups, kept) if keep)
     return SmoothStart(groups, shifts[kept]) if groups else None
 
 
-def with_found(base: Groups, passed: Sequence[str], names: Sequence[str], found: Mapping[str, str]) -> Groups:
+def with_found(
+    base: Groups, passed: Sequence[str], names: Sequence[str], found: Mapping[str, str]
+) -> Groups:
     """The user's groups and the found ones, each of which is a group by itself.
 
     Columns that are only searched make no groups themselves.
@@ -143,11 +196,23 @@ def with_found(base: Groups, passed: Sequence[str], names: Sequence[str], found:
     clash = [name for name in found if name in (base.where or {})]
     if clash:
         raise refused("found name taken", name=clash[0])
-    own = [name for name in (passed if base.columns is None else base.columns) if name not in names]
+    own = [
+        name
+        for name in (passed if base.columns is None else base.columns)
+        if name not in names
+    ]
     combined = base.intersections
     if isinstance(combined, (str, int, np.integer)):
         attributes = replace(base, columns=own).attributes([])
-        combined = [[attributes[k] for k in places] for places in base.combinations(attributes)]
+        combined = [
+            [attributes[k] for k in places] for places in base.combinations(attributes)
+        ]
     where = {**(base.where or {}), **found}
     lists = [*map(list, combined), *([name] for name in found)]
-    return replace(base, columns=own, where=where or None, intersections=lists or "marginal", depth=None)
+    return replace(
+        base,
+        columns=own,
+        where=where or None,
+        intersections=lists or "marginal",
+        depth=None,
+    )

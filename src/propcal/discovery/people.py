@@ -1,7 +1,9 @@
-"""People: score, outcome and weight of each row as the search needs them, and what was corrected for.
+"""People: score, outcome and weight of each row as the search needs them, and what was
+corrected for.
 
-They are read from arrays, frames, frames of an engine, or files, and sorted by what they hold, so that
-results do not depend on the order they came in. Features that give away the outcome are left out.
+They are read from arrays, frames, frames of an engine, or files, and sorted by what
+they hold, so that results do not depend on the order they came in. Features that give
+away the outcome are left out.
 """
 
 from __future__ import annotations
@@ -19,22 +21,30 @@ from scipy import special
 from propcal.core.atoms import person_key
 from propcal.core.categories import tells_outcome
 from propcal.core.grid import BoolArray, FloatArray, IntArray, to_grid
-from propcal.core.logistic import LogisticFit, expit, fit_logistic, log_odds, spline_columns
-from propcal.data import role_columns
-from propcal.data.file_source import are_paths, source_of
-from propcal.data.frames import Columns, attribute_columns, frame_columns, numbers
-from propcal.data.people_files import LENIENT, NUMBER
-from propcal.data.source import Table
+from propcal.core.logistic import (
+    LogisticFit,
+    expit,
+    fit_logistic,
+    log_odds,
+    spline_columns,
+)
 from propcal.discovery.binned_features import FeatureTable, bin_features
 from propcal.errors import Argument, Column, InputError, refused
 from propcal.options import Identity
+from propcal.reading import role_columns
+from propcal.reading.file_source import are_paths, source_of
+from propcal.reading.frames import Columns, attribute_columns, frame_columns, numbers
+from propcal.reading.people_files import LENIENT, NUMBER
+from propcal.reading.source import Table
 
 NEAREST = 1e-6  # scores closer to 0 or 1 than this are taken as this close
 OUTER = (0.025, 0.975)  # log-odds beyond these quantiles count as these
 KNOTS = (0.05, 0.35, 0.65, 0.95)
 CHUNK = 65_536  # rows whose terms of a correction are held at a time
 N_BINS = 400  # of log-odds, from which corrections are fitted
-OWN_STREAM = 20_260_418  # numbers unlike those that simulated data drew from the same seed
+OWN_STREAM = (
+    20_260_418  # numbers unlike those that simulated data drew from the same seed
+)
 PRIOR = 1e-3  # people with and without the event in the prior of each coefficient
 
 
@@ -69,48 +79,77 @@ class People:
         self.raw = np.clip(self.raw, NEAREST, 1 - NEAREST)
         self.score = self.raw.copy()
         self.log_odds = log_odds(self.raw)
-        self.x = np.clip(self.log_odds, *np.quantile(self.log_odds, OUTER))  # without extreme values, centred
+        self.x = np.clip(
+            self.log_odds, *np.quantile(self.log_odds, OUTER)
+        )  # without extreme values, centred
         self.x -= np.average(self.x, weights=self.weight)
 
     def __len__(self) -> int:
         return len(self.raw)
 
-    def sums(self, rows: IntArray | slice = slice(None), score: FloatArray | None = None) -> Any:
+    def sums(
+        self, rows: IntArray | slice = slice(None), score: FloatArray | None = None
+    ) -> Any:
         """The six sums of each row (see `box_kernels`)."""
-        p, w, x = (self.score if score is None else score)[rows], self.weight[rows], self.x[rows]
+        p = (self.score if score is None else score)[rows]
+        w = self.weight[rows]
+        x = self.x[rows]
         variance = p * (1 - p)
         third = variance * (1 - 2 * p) * (w**3 if self.survey else w)
         variance *= w * w if self.survey else w
         residual = w * (self.outcome[rows] - p)
-        columns = (residual, variance, residual * x, variance * x, variance * x * x, third)
+        columns = (
+            residual,
+            variance,
+            residual * x,
+            variance * x,
+            variance * x * x,
+            third,
+        )
         return np.stack(columns, axis=1, dtype=np.float32)
 
     @property
     def information(self) -> float:
         """The variance of the number of events if the score is right."""
         p = self.score
-        return float(np.sum(p * (1 - p) * (self.weight**2 if self.survey else self.weight)))
+        return float(
+            np.sum(p * (1 - p) * (self.weight**2 if self.survey else self.weight))
+        )
 
     def inflation(self) -> float:
-        """How much repeat visits and survey weights inflate the variance of a total, at least 1."""
-        found = float(np.sum(self.weight**2) / np.sum(self.weight)) if self.survey else 1.0
+        """How much repeat visits and survey weights inflate the variance of a total, at
+        least 1.
+        """
+        if self.survey:
+            found = float(np.sum(self.weight**2) / np.sum(self.weight))
+        else:
+            found = 1.0
         if self.cluster is None:
             return max(found, 1.0)
         residual = self.weight * (self.outcome - self.score)
         together = np.bincount(self.cluster, residual)
-        return max(found * float(np.sum(together**2) / max(np.sum(residual**2), 1e-300)), 1.0)
+        return max(
+            found * float(np.sum(together**2) / max(np.sum(residual**2), 1e-300)), 1.0
+        )
 
     def part(self, rows: IntArray) -> People:
         """Some of the rows, with their raw scores."""
-        cluster = None if self.cluster is None else np.unique(self.cluster[rows], return_inverse=True)[1]
+        if self.cluster is None:
+            cluster = None
+        else:
+            cluster = np.unique(self.cluster[rows], return_inverse=True)[1]
         columns = (self.raw[rows], self.outcome[rows], self.weight[rows])
         return People(*columns, self.survey, cluster, self.keys[rows])
 
     def slope(self, rows: IntArray, score: FloatArray) -> tuple[float, float]:
-        """The calibration slope of a score of some rows, and its standard error; NaN without an answer."""
+        """The calibration slope of a score of some rows, and its standard error; NaN
+        without an answer.
+        """
         weight = self.weight[rows]
         design = np.stack([np.ones(len(rows)), log_odds(score)], axis=1)
-        fit = fit_logistic(design, np.zeros(len(rows)), weight, weight * self.outcome[rows])
+        fit = fit_logistic(
+            design, np.zeros(len(rows)), weight, weight * self.outcome[rows]
+        )
         if fit is None:
             return float("nan"), float("nan")
         variance = np.linalg.inv(fit.information)[1, 1] * self.inflation()
@@ -129,7 +168,8 @@ class People:
 class _Cells:
     """People with the same memberships and nearly the same log-odds, added up.
 
-    `value` is the mean log-odds before a correction, `x` that of the raw score, without extreme values.
+    `value` is the mean log-odds before a correction, `x` that of the raw score, without
+    extreme values.
     """
 
     owner: IntArray
@@ -140,17 +180,22 @@ class _Cells:
 
     @classmethod
     def of(cls, people: People, rows: IntArray, owner: IntArray) -> _Cells:
-        weight, value = people.weight[rows], people.log_odds[rows]
+        weight = people.weight[rows]
+        value = people.log_odds[rows]
         low, high = float(value.min()), float(value.max())
         step = max((high - low) / N_BINS, 1e-12)
         place = owner * (N_BINS + 1) + ((value - low) / step).astype(np.int64)
         places, cell = np.unique(place, return_inverse=True)
         summed = (np.ones(len(rows)), people.outcome[rows], value, people.x[rows])
-        total, positives, values, x = (np.bincount(cell, weight * own).astype(np.float64) for own in summed)
+        total, positives, values, x = (
+            np.bincount(cell, weight * own).astype(np.float64) for own in summed
+        )
         return cls(places // (N_BINS + 1), values / total, x / total, total, positives)
 
     def fit(self, design: FloatArray) -> LogisticFit | None:
-        """A logistic regression with a weak prior, which keeps coefficients of separated data finite."""
+        """A logistic regression with a weak prior, which keeps coefficients of
+        separated data finite.
+        """
         prior = np.full(design.shape[1], PRIOR)
         fit = fit_logistic(
             np.vstack([design, np.eye(len(prior))]),
@@ -158,18 +203,26 @@ class _Cells:
             np.append(self.weight, 2 * prior),
             np.append(self.positives, prior),
         )
-        return None if fit is None else fit._replace(fitted=fit.fitted[: len(self.value)])
+        if fit is None:
+            return None
+        return fit._replace(fitted=fit.fitted[: len(self.value)])
 
     def log_likelihood(self, p: FloatArray) -> float:
         """Of everybody, if the people of each cell have one risk."""
         p = np.clip(p, 1e-12, 1 - 1e-12)
-        return float(self.positives @ np.log(p) + (self.weight - self.positives) @ np.log1p(-p))
+        return float(
+            self.positives @ np.log(p) + (self.weight - self.positives) @ np.log1p(-p)
+        )
 
 
 class _Terms:
-    """The terms of a correction: constant and slope of each group (its rows), and a curve of the whole."""
+    """The terms of a correction: constant and slope of each group (its rows), and a
+    curve of the whole.
+    """
 
-    def __init__(self, people: People, groups: Sequence[IntArray], *, whole: bool) -> None:
+    def __init__(
+        self, people: People, groups: Sequence[IntArray], *, whole: bool
+    ) -> None:
         self.n_groups = len(groups)
         self.member = np.zeros(len(people), dtype=np.int64)  # a bit for each group
         for k, rows in enumerate(groups):
@@ -186,41 +239,64 @@ class _Terms:
 
 
 def correct_for(
-    people: People, groups: Sequence[IntArray], *, whole: bool, fitted: BoolArray | None = None
+    people: People,
+    groups: Sequence[IntArray],
+    *,
+    whole: bool,
+    fitted: BoolArray | None = None,
 ) -> tuple[float, FloatArray]:
-    """Correct the raw score for some groups (rows of each) together, and as a `whole` if asked.
+    """Correct the raw score for some groups (rows of each) together, and as a `whole`
+    if asked.
 
-    Each group has a constant and a slope in log-odds, the score as a whole a smooth curve. `fitted` says
-    which rows the correction is learned from. Returns the p-value of that curve beside the groups (1 without
-    it), and the scores.
+    Each group has a constant and a slope in log-odds, the score as a whole a smooth
+    curve. `fitted` says which rows the correction is learned from. Returns the p-value
+    of that curve beside the groups (1 without it), and the scores.
     """
-    terms, n_own = _Terms(people, groups, whole=whole), 2 * len(groups)
-    rows = np.arange(len(people)) if whole else np.flatnonzero(terms.member)
+    terms = _Terms(people, groups, whole=whole)
+    n_own = 2 * len(groups)
+    if whole:
+        rows = np.arange(len(people))
+    else:
+        rows = np.flatnonzero(terms.member)
     learned = rows if fitted is None else rows[fitted[rows]]
     cells = _Cells.of(people, learned, terms.member[learned])
     design = terms.design(cells.owner, cells.x)
-    fit, score, p_value = cells.fit(design), people.raw.copy(), 1.0
+    fit = cells.fit(design)
+    score = people.raw.copy()
+    p_value = 1.0
     if fit is None:
         return p_value, score
     if terms.knots is not None:
         without = cells.fit(design[:, :n_own]) if groups else None
         before = expit(cells.value) if without is None else without.fitted
         gain = 2 * (cells.log_likelihood(fit.fitted) - cells.log_likelihood(before))
-        p_value = float(special.chdtrc(len(terms.knots), max(gain / people.inflation(), 0.0)))
+        p_value = float(
+            special.chdtrc(len(terms.knots), max(gain / people.inflation(), 0.0))
+        )
     design = terms.design(terms.member[rows], people.x[rows])
-    shift = design[:, :n_own] @ fit.coefficients[:n_own] + design[:, n_own:] @ fit.coefficients[n_own:]
+    shift = (
+        design[:, :n_own] @ fit.coefficients[:n_own]
+        + design[:, n_own:] @ fit.coefficients[n_own:]
+    )
     score[rows] = np.clip(expit(people.log_odds[rows] + shift), NEAREST, 1 - NEAREST)
     return p_value, score
 
 
 def chance_followed(
-    people: People, groups: Sequence[IntArray], others: Sequence[IntArray], score: FloatArray, *, whole: bool
+    people: People,
+    groups: Sequence[IntArray],
+    others: Sequence[IntArray],
+    score: FloatArray,
+    *,
+    whole: bool,
 ) -> FloatArray:
-    """The share of the chance of other groups' outcomes that a correction for groups has followed.
+    """The share of the chance of other groups' outcomes that a correction for groups
+    has followed.
 
-    This is how much of a group's indicator the terms of the correction explain, each row with its
-    variance after correction: 1 for a group that is corrected for itself, 0 for one that has nobody in
-    common with the groups. `whole` says whether the score was also corrected as a whole.
+    This is how much of a group's indicator the terms of the correction explain, each
+    row with its variance after correction: 1 for a group that is corrected for itself,
+    0 for one that has nobody in common with the groups. `whole` says whether the score
+    was also corrected as a whole.
     """
     terms = _Terms(people, groups, whole=whole)
     variance = people.weight * score * (1 - score)
@@ -235,31 +311,49 @@ def chance_followed(
         weighted = design * variance[part, None]
         squares = squares + design.T @ weighted
         mixed = mixed + inside[:, part] @ weighted
-    explained = np.einsum("ij,ij->i", mixed, np.linalg.lstsq(squares, mixed.T, rcond=None)[0].T)
-    return np.asarray(np.clip(explained / np.maximum(inside @ variance, 1e-300), 0.0, 1.0))
+    explained = np.einsum(
+        "ij,ij->i", mixed, np.linalg.lstsq(squares, mixed.T, rcond=None)[0].T
+    )
+    return np.asarray(
+        np.clip(explained / np.maximum(inside @ variance, 1e-300), 0.0, 1.0)
+    )
 
 
-ROLES = {"score": "score", "y": "outcome", "sample_weight": "weight", "cluster": "patient ID"}
+ROLES = {
+    "score": "score",
+    "y": "outcome",
+    "sample_weight": "weight",
+    "cluster": "patient ID",
+}
 LEAK = "a leak"
 ODD = np.uint64(0x9E3779B97F4A7C15)  # multiplies well into all bits
 HALF = np.uint64(32)
 
 
 def read_rows(
-    given: Mapping[str, Any], features: Any, data: Any, protect: Sequence[str], **how: Any
+    given: Mapping[str, Any],
+    features: Any,
+    data: Any,
+    protect: Sequence[str],
+    **how: Any,
 ) -> tuple[dict[str, Any], dict[str, str], Table]:
-    """The columns by role (score, y, sample_weight, cluster) and what messages call them; the other columns.
+    """The columns by role (score, y, sample_weight, cluster) and what messages call
+    them; the other columns.
 
-    The others are features and protected columns, which are read when they are needed. `how` are the options
-    of files: `na` and `memory_limit`.
+    The others are features and protected columns, which are read when they are needed.
+    `how` are the options of files: `na` and `memory_limit`.
     """
     roles = {name: value for name, value in given.items() if value is not None}
     if data is None:
         return roles, {}, Table.of(_feature_columns(features))
     names = _checked_names(roles, features, protect)
     source = source_of(data, "data", **how)
-    kinds = {roles[name]: NUMBER for name in roles if name in ("score", "sample_weight")}
-    columns = source.columns(list(dict.fromkeys(roles.values())), kinds | {roles["y"]: LENIENT})
+    kinds = {
+        roles[name]: NUMBER for name in roles if name in ("score", "sample_weight")
+    }
+    columns = source.columns(
+        list(dict.fromkeys(roles.values())), kinds | {roles["y"]: LENIENT}
+    )
     own = {name: columns[value] for name, value in roles.items()}
     if not len(own["y"]) and are_paths(data):
         raise InputError(f"{source.title}: there are no rows")
@@ -267,16 +361,27 @@ def read_rows(
     return own, called, Table(tuple(names), len(own["y"]), source.columns)
 
 
-def _checked_names(roles: Mapping[str, Any], features: Any, protect: Sequence[str]) -> list[str]:
+def _checked_names(
+    roles: Mapping[str, Any], features: Any, protect: Sequence[str]
+) -> list[str]:
     """The names of features and protected columns of `data`."""
     for name, value in roles.items():
         if not isinstance(value, str):
-            raise refused("not a column name", argument=name, of=" of data", kind=type(value).__name__)
+            raise refused(
+                "not a column name",
+                argument=name,
+                of=" of data",
+                kind=type(value).__name__,
+            )
     if isinstance(features, str) or not _names(features):
-        raise InputError(Argument("features") + " must be a list of names of columns of data")
+        raise InputError(
+            Argument("features") + " must be a list of names of columns of data"
+        )
     for argument, names in (("features", features), ("protect", protect)):
         for name in (name for name, value in roles.items() if value in names):
-            raise refused("role is taken", argument=argument, column=roles[name], role=ROLES[name])
+            raise refused(
+                "role is taken", argument=argument, column=roles[name], role=ROLES[name]
+            )
     return list(dict.fromkeys([*features, *protect]))
 
 
@@ -288,10 +393,15 @@ def _names(value: Any) -> bool:
 def _feature_columns(features: Any) -> Columns:
     if features is None or (isinstance(features, (list, tuple)) and _names(features)):
         raise refused("features not columns")
-    if not isinstance(features, (Mapping, list, tuple, str, np.ndarray, pa.Array, pa.ChunkedArray)):
+    if not isinstance(
+        features, (Mapping, list, tuple, str, np.ndarray, pa.Array, pa.ChunkedArray)
+    ):
         return frame_columns(features, "features", None)
     columns = attribute_columns(features)
-    return {name.replace("sensitive_feature_", "feature_", 1): column for name, column in columns.items()}
+    return {
+        name.replace("sensitive_feature_", "feature_", 1): column
+        for name, column in columns.items()
+    }
 
 
 def read_people(
@@ -305,8 +415,8 @@ def read_people(
 ) -> tuple[People, Table]:
     """Check the rows; returns the people, and the features of the rows that count.
 
-    `called` is what messages call the columns: by default as the arguments, which are the roles. Roles may be
-    None.
+    `called` is what messages call the columns: by default as the arguments, which are
+    the roles. Roles may be None.
     """
     roles = {name: value for name, value in roles.items() if value is not None}
     names = {role: role for role in ROLES} | dict(called or {})
@@ -315,42 +425,67 @@ def read_people(
     if "sample_weight" in roles:
         own["sample_weight"] = numbers(roles["sample_weight"], names["sample_weight"])
     sizes = {names[role]: len(column) for role, column in own.items()}
-    role_columns.check_lengths(sizes | {f"feature {name!r}": n for name, n in rows.lengths.items()})
-    titles, weight = (names["score"], names["y"], names["sample_weight"]), own.get("sample_weight")
-    troubles = role_columns.check_rows(own["score"], own["y"], weight, titles, drop_missing=drop_missing)
+    role_columns.check_lengths(
+        sizes | {f"feature {name!r}": n for name, n in rows.lengths.items()}
+    )
+    titles = (names["score"], names["y"], names["sample_weight"])
+    weight = own.get("sample_weight")
+    troubles = role_columns.check_rows(
+        own["score"], own["y"], weight, titles, drop_missing=drop_missing
+    )
     person = None
     if "cluster" in roles:
         ids = attribute_columns({"cluster": roles["cluster"]})["cluster"]
-        role_columns.check_lengths({names["y"]: len(own["y"]), names["cluster"]: len(ids)})
+        role_columns.check_lengths(
+            {names["y"]: len(own["y"]), names["cluster"]: len(ids)}
+        )
         person = role_columns.patient_codes(ids, names["cluster"])[1].astype(np.int64)
     if troubles is not None:
         keep = troubles == role_columns.Trouble.SOUND
-        own, rows = {role: column[keep] for role, column in own.items()}, rows.kept(keep)
-        person = None if person is None else np.unique(person[keep], return_inverse=True)[1]
-    score, outcome = own["score"], role_columns.compact_outcomes(own["y"])
+        own = {role: column[keep] for role, column in own.items()}
+        rows = rows.kept(keep)
+        if person is None:
+            person = None
+        else:
+            person = np.unique(person[keep], return_inverse=True)[1]
+    score = own["score"]
+    outcome = role_columns.compact_outcomes(own["y"])
     _refuse_unsearchable(score, outcome, names)
     weight = own.get("sample_weight", np.ones(len(score)))
-    survey = weight_kind == "survey" or (weight_kind == "auto" and bool(np.any(weight != np.rint(weight))))
+    survey = weight_kind == "survey" or (
+        weight_kind == "auto" and bool(np.any(weight != np.rint(weight)))
+    )
     survey = survey and "sample_weight" in own
-    return People(score, outcome, weight / weight.mean() if survey else weight, survey, person), rows
+    return People(
+        score, outcome, weight / weight.mean() if survey else weight, survey, person
+    ), rows
 
 
-def _refuse_unsearchable(score: FloatArray, outcome: Any, names: Mapping[str, str]) -> None:
+def _refuse_unsearchable(
+    score: FloatArray, outcome: Any, names: Mapping[str, str]
+) -> None:
     """Refuse outcomes and scores of which no error can be told from chance."""
     if outcome.dtype.kind != "i":
         raise refused("soft outcomes", name=names["y"])
     if outcome.min() == outcome.max():
-        who, people = "everybody" if outcome.any() else "nobody", Identity(unit="people").count(len(outcome))
+        who = "everybody" if outcome.any() else "nobody"
+        people = Identity(unit="people").count(len(outcome))
         raise refused("outcomes alike", name=names["y"], who=who, people=people)
     if np.all((score == 0) | (score == 1)):
         raise refused("decisions", name=names["score"])
 
 
-def read_table(rows: Table, people: People, names: Sequence[str] | None = None) -> FeatureTable:
-    """The features (all columns, or those named) as codes, without those that cannot be searched."""
+def read_table(
+    rows: Table, people: People, names: Sequence[str] | None = None
+) -> FeatureTable:
+    """The features (all columns, or those named) as codes, without those that cannot be
+    searched.
+    """
     table = _without_leaks(bin_features(rows, names), people)
     if not table.features:
-        reasons = "; ".join(f"{name}: {why}" for name, why in [*table.left_out.items()][:3])
+        reasons = "; ".join(
+            f"{name}: {why}" for name, why in [*table.left_out.items()][:3]
+        )
         none = f": no column can be searched ({reasons or 'there are none'})"
         raise InputError(Argument("features") + none)
     return table
@@ -358,20 +493,28 @@ def read_table(rows: Table, people: People, names: Sequence[str] | None = None) 
 
 def _without_leaks(table: FeatureTable, people: People) -> FeatureTable:
     """Leave out features by which the outcome can be told, and warn of them."""
-    found, events = {}, people.outcome.astype(np.float64)
+    found = {}
+    events = people.outcome.astype(np.float64)
     for feature, codes in zip(table.features, table.codes):
         rows = np.bincount(codes).astype(np.float64)
         if tells_outcome(rows, np.bincount(codes, events).astype(np.float64), rows):
-            found[feature.name] = f"it tells the outcome of nearly everybody, which makes it {LEAK}"
+            found[feature.name] = (
+                f"it tells the outcome of nearly everybody, which makes it {LEAK}"
+            )
     for name, why in found.items():
-        warnings.warn(refused("leak", name=name, why=why).message, UserWarning, stacklevel=3)
+        warnings.warn(
+            refused("leak", name=name, why=why).message, UserWarning, stacklevel=3
+        )
     return table.without(found)
 
 
-def in_own_order(table: FeatureTable, people: People) -> tuple[FeatureTable, People, IntArray]:
+def in_own_order(
+    table: FeatureTable, people: People
+) -> tuple[FeatureTable, People, IntArray]:
     """The same rows in an order of their own, and where each of them was.
 
-    Rows are sorted by a number that is mixed from everything they hold. Persons are numbered by their rows.
+    Rows are sorted by a number that is mixed from everything they hold. Persons are
+    numbered by their rows.
     """
     mixed = _mix(people.raw.view(np.uint64))
     for column in (people.outcome, people.weight.view(np.uint64), *table.codes):
@@ -382,7 +525,8 @@ def in_own_order(table: FeatureTable, people: People) -> tuple[FeatureTable, Peo
         np.add.at(behind, people.cluster, mixed)
         number = np.argsort(np.argsort(behind, kind="stable"), kind="stable")
         persons = number[people.cluster]
-        people, order = replace(people, cluster=persons), np.lexsort((persons, mixed))
+        people = replace(people, cluster=persons)
+        order = np.lexsort((persons, mixed))
     return table.part(order), people.part(order), order
 
 

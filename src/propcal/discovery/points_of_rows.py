@@ -1,4 +1,6 @@
-"""From rows with features to points: reads and checks columns, puts recalibration and points together."""
+"""From rows with features to points: reads and checks columns, puts recalibration and
+points together.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +21,18 @@ from propcal.core.groups import Groups, membership
 from propcal.core.logistic import log_odds
 from propcal.core.patterns import CLUSTER, KEY
 from propcal.core.reduction import without_clusters
-from propcal.data.frames import Columns, floats, require
-from propcal.data.rows import Rows, feature_codes
-from propcal.data.source import Table
 from propcal.discovery.people import in_own_order, read_people, read_table
-from propcal.discovery.points import LIMIT, PointsRows, cross_validate, fit_points, with_curves
+from propcal.discovery.points import (
+    LIMIT,
+    PointsRows,
+    cross_validate,
+    fit_points,
+    with_curves,
+)
 from propcal.errors import refused
+from propcal.reading.frames import Columns, floats, require
+from propcal.reading.rows import Rows, feature_codes
+from propcal.reading.source import Table
 
 FEWEST_ROWS = 200  # with fewer, features are not tried
 MOST_LEVELS = 200  # of an attribute of groups
@@ -32,7 +40,9 @@ MOST_LEVELS = 200  # of an attribute of groups
 
 @dataclass(frozen=True, eq=False)
 class LearnedPoints:
-    """Points with the recalibration that belongs to them; the gains, and the features without points."""
+    """Points with the recalibration that belongs to them; the gains, and the features
+    without points.
+    """
 
     added: AddedPoints | None
     start: SmoothStart | None
@@ -40,7 +50,9 @@ class LearnedPoints:
     without: tuple[str, ...]
 
 
-def without_features(groups: Groups, passed: Sequence[str], features: Sequence[str]) -> Groups:
+def without_features(
+    groups: Groups, passed: Sequence[str], features: Sequence[str]
+) -> Groups:
     """The groups, which features make none of unless they are named among them."""
     if groups.columns is not None:
         return groups
@@ -60,28 +72,44 @@ def learn_points(
 ) -> LearnedPoints:
     """Learn points of the named columns beside a recalibration, if they are worth it.
 
-    `rows` are the checked rows, in the order of `roles` and `columns` without those left out; `effect` is the
-    design effect of repeat visits.
+    `rows` are the checked rows, in the order of `roles` and `columns` without those
+    left out; `effect` is the design effect of repeat visits.
     """
     require(list(columns), names)
-    how: dict[str, Any] = {"weight_kind": "auto", "positive": positive, "drop_missing": drop_missing}
-    people, features = read_people(roles, Table.of({name: columns[name] for name in names}), **how)
+    how: dict[str, Any] = {
+        "weight_kind": "auto",
+        "positive": positive,
+        "drop_missing": drop_missing,
+    }
+    people, features = read_people(
+        roles, Table.of({name: columns[name] for name in names}), **how
+    )
     _refuse_infinite(features.columns())
     nothing = LearnedPoints(None, start, None, tuple(names))
     if len(people) < FEWEST_ROWS:
         return nothing
     table, people, order = in_own_order(read_table(features, people), people)
-    units, code = to_grid(rows.score[order]), rows.code[order]
+    units = to_grid(rows.score[order])
+    code = rows.code[order]
     levels = [
         (a, name)
         for a, name in enumerate(rows.patterns.attributes)
-        if name != CLUSTER and not name.startswith(KEY) and len(rows.patterns.levels[a]) <= MOST_LEVELS
+        if name != CLUSTER
+        and not name.startswith(KEY)
+        and len(rows.patterns.levels[a]) <= MOST_LEVELS
     ]
-    recalibrated = units if start is None else start.apply(units, code, rows.patterns)
-    inner = np.flatnonzero((recalibrated > 0) & (recalibrated < UNIT) & (units > 0) & (units < UNIT))
+    if start is None:
+        recalibrated = units
+    else:
+        recalibrated = start.apply(units, code, rows.patterns)
+    inner = np.flatnonzero(
+        (recalibrated > 0) & (recalibrated < UNIT) & (units > 0) & (units < UNIT)
+    )
     if len(inner) < FEWEST_ROWS:
         return nothing
-    weight = people.weight * (people.weight.sum() / np.sum(people.weight**2) if people.survey else 1.0)
+    weight = people.weight * (
+        people.weight.sum() / np.sum(people.weight**2) if people.survey else 1.0
+    )
     raw = log_odds(from_grid(units[inner]))
     data = PointsRows(
         raw,
@@ -92,43 +120,71 @@ def learn_points(
         table.part(inner) if len(inner) < len(units) else table,
         None if people.cluster is None else people.cluster[inner],
     )
-    with threadpool_limits(1, "blas"):  # matrices are small: more threads only wait for each other
+    with threadpool_limits(
+        1, "blas"
+    ):  # matrices are small: more threads only wait for each other
         gains = cross_validate(data)
         if gains.points_z < LIMIT:
             return replace(nothing, gains=gains)
         attributes = [(name, rows.patterns.levels[a]) for a, name in levels]
-        fitted = fit_points(replace(data, offset=log_odds(from_grid(recalibrated[inner]))))
+        fitted = fit_points(
+            replace(data, offset=log_odds(from_grid(recalibrated[inner])))
+        )
         if fitted is not None:
             free = with_curves(start, fitted, attributes)
             ordered = _ordered(free, units[inner], code[inner], rows, data.weight)
             start = free
-            if ordered is not None and ordered is not free:  # points belong to the curve that is applied
-                applied = np.clip(ordered.apply(units[inner], code[inner], rows.patterns), 1, UNIT - 1)
-                fitted = fit_points(replace(data, offset=log_odds(from_grid(applied))), bends=False)
-                start = None if fitted is None else with_curves(ordered, fitted, attributes)
+            if (
+                ordered is not None and ordered is not free
+            ):  # points belong to the curve that is applied
+                applied = np.clip(
+                    ordered.apply(units[inner], code[inner], rows.patterns), 1, UNIT - 1
+                )
+                fitted = fit_points(
+                    replace(data, offset=log_odds(from_grid(applied))), bends=False
+                )
+                if fitted is None:
+                    start = None
+                else:
+                    start = with_curves(ordered, fitted, attributes)
     if fitted is None:
         return replace(nothing, gains=gains)
     units = to_grid(rows.score)
-    after = units if start is None else start.apply(units, rows.code, rows.patterns)
-    moved = multiply(after, fitted.table.odds(feature_codes(fitted.table, features.columns())))
+    if start is None:
+        after = units
+    else:
+        after = start.apply(units, rows.code, rows.patterns)
+    moved = multiply(
+        after, fitted.table.odds(feature_codes(fitted.table, features.columns()))
+    )
     atoms = without_clusters(replace(rows, score=from_grid(moved)).atoms())
     without = tuple(name for name in names if name not in fitted.table.columns)
     added = AddedPoints(fitted.table, atoms)
-    return LearnedPoints(added, start, replace(gains, spread=fitted.spread, without=without), without)
+    return LearnedPoints(
+        added, start, replace(gains, spread=fitted.spread, without=without), without
+    )
 
 
 def _ordered(
-    start: SmoothStart | None, units: IntArray, code: IntArray, rows: Rows, people: FloatArray
+    start: SmoothStart | None,
+    units: IntArray,
+    code: IntArray,
+    rows: Rows,
+    people: FloatArray,
 ) -> SmoothStart | None:
     """The recalibration without falls of everybody's curve."""
     if start is None:
         return None
-    return without_falls(start, units, code, membership(start.groups, rows.patterns), people)
+    return without_falls(
+        start, units, code, membership(start.groups, rows.patterns), people
+    )
 
 
 def _refuse_infinite(columns: Columns) -> None:
     for name, column in columns.items():
-        if "float" in str(getattr(column, "type", "")) or "double" in str(getattr(column, "type", "")):
+        if "float" in str(getattr(column, "type", "")) or "double" in str(
+            getattr(column, "type", "")
+        ):
             n = int(np.count_nonzero(np.isinf(floats(column, f"feature {name!r}"))))
             if n:
                 raise refused("infinite values", n=n, rows=len(column), name=name)

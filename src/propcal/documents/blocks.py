@@ -1,4 +1,6 @@
-"""Blocks: what a document is made of. Results become blocks, and only renderers print them."""
+"""Blocks: what a document is made of. Results become blocks, and only renderers print
+them.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +16,15 @@ RATIO = "observed_expected"
 
 
 class At(Flag):
-    """Where something is shown: a short terminal, a full one, a page, Markdown, a card of a notebook."""
+    """Where something is shown: a short terminal, a full one, a page, Markdown, a card
+    of a notebook.
+    """
 
-    BRIEF, TEXT, PAGE, MARKDOWN, CARD = auto(), auto(), auto(), auto(), auto()
+    BRIEF = auto()
+    TEXT = auto()
+    PAGE = auto()
+    MARKDOWN = auto()
+    CARD = auto()
     SCREEN = BRIEF | TEXT
     WRITTEN = PAGE | MARKDOWN
     PRINTED = WRITTEN | CARD  # everywhere but in a terminal
@@ -31,8 +39,8 @@ class Column:
     Attributes
     ----------
     key : str
-        Name of the value in each row. Intervals are made of `key`_low and `key`_high, or of the two ends that
-        the key names: "low..high".
+        Name of the value in each row. Intervals are made of `key`_low and `key`_high,
+        or of the two ends that the key names: "low..high".
     heading : str
     kind : str
         How values are printed and aligned: one of `propcal.render.cells.KINDS`.
@@ -59,7 +67,11 @@ class Column:
 
 
 def estimate_columns(
-    key: str = RATIO, heading: str = "O/E", digits: int = 2, *, places: At = At.EVERYWHERE
+    key: str = RATIO,
+    heading: str = "O/E",
+    digits: int = 2,
+    *,
+    places: At = At.EVERYWHERE,
 ) -> list[Column]:
     """A number, and its 95 % interval at these places."""
     interval = Column(key, "95 % CI", "interval", digits, places)
@@ -77,15 +89,17 @@ class Table:
     title : str
     columns : sequence of Column
     rows : sequence of mappings
-        Values by column key. `look` ("high", "low", "noise", "few") colours findings, `digits` are those of
-        all numbers of the row, `key` identifies it for scripts, and one that is not `brief` is left out of a
-        short terminal. A text in the place of a number is printed as it is.
+        Values by column key. `look` ("high", "low", "noise", "few") colours findings,
+        `digits` are those of all numbers of the row, `key` identifies it for scripts,
+        and one that is not `brief` is left out of a short terminal. A text in the place
+        of a number is printed as it is.
     note : str
         What a reader must know, below the table.
     legend : mapping
         What the values of `mark` mean in a terminal, for the rows that are shown there.
     most : int
-        Rows that a terminal or a card shows; a page and Markdown show all of them. 0: all.
+        Rows that a terminal or a card shows; a page and Markdown show all of them. 0:
+        all.
     item : str
         What a row is, for "... and 3 more groups".
     places : At
@@ -118,15 +132,18 @@ class Table:
     def more_than(self, rows: Sequence[Mapping[str, Any]]) -> str:
         """How many rows there are besides some of them; nothing if there are none."""
         more = len(self.rows) - len(rows)
-        return f"... and {plural(more, f'more {self.item}')}" if more else ""
+        if more:
+            return f"... and {plural(more, f'more {self.item}')}"
+        return ""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What was found: a headline with its tone ("wrong", "noise" or "few"), and sentences.
+    """What was found: a headline with its tone ("wrong", "noise" or "few"), and
+    sentences.
 
-    `explanation` says how to read the numbers, `subject` comes first in a terminal, and `links` lead to parts
-    of a page: the key of the section, its name and what it found.
+    `explanation` says how to read the numbers, `subject` comes first in a terminal, and
+    `links` lead to parts of a page: the key of the section, its name and what it found.
     """
 
     tone: str
@@ -140,7 +157,9 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Figure:
-    """A key figure: a name, a number, its interval, what it was before a correction, and how to read it."""
+    """A key figure: a name, a number, its interval, what it was before a correction,
+    and how to read it.
+    """
 
     name: str
     value: str
@@ -178,7 +197,9 @@ class Items:
 
 @dataclass(frozen=True)
 class Details:
-    """Blocks that a page folds away, and opens on paper if they are `printed`; elsewhere they just follow."""
+    """Blocks that a page folds away, and opens on paper if they are `printed`;
+    elsewhere they just follow.
+    """
 
     summary: str
     blocks: Sequence[Block]
@@ -209,7 +230,8 @@ class Section:
 
 @dataclass(frozen=True)
 class Fragment:
-    """A part of a page with a template of its own, for what readers can operate (a slider, a picker).
+    """A part of a page with a template of its own, for what readers can operate (a
+    slider, a picker).
 
     Its content is made when a page is.
     """
@@ -236,7 +258,8 @@ class Document:
         Score, outcome, source, as far as they were given.
     blocks : sequence of blocks
     data : any
-        The numbers for machines, which a page contains as well, or a function that makes them; None for none.
+        The numbers for machines, which a page contains as well, or a function that
+        makes them; None for none.
     data_key : str
         What a page calls them.
     made : str

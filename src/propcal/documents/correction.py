@@ -1,4 +1,6 @@
-"""What a fit did, what its correction does to scores, and why it moved one person's score."""
+"""What a fit did, what its correction does to scores, and why it moved one person's
+score.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from propcal.auditing.audit_tables import row_dicts
-from propcal.core.correction.explain import ALL_SCORES, LOG_ODDS, Explanation, is_feature
+from propcal.core.correction.explain import (
+    ALL_SCORES,
+    LOG_ODDS,
+    Explanation,
+    is_feature,
+)
 from propcal.core.correction.fit_summary import (
     OUTSIDE,
     WITHIN_ALPHA,
@@ -37,17 +44,27 @@ if TYPE_CHECKING:
     from propcal.core.atoms import Atoms
     from propcal.core.correction.correction import Correction
 
-MOST_ROWS, MOST_CELLS, MOST_PATTERNS, MOST_ON_PAGE = 10, 30, 8, 6
+MOST_ROWS = 10
+MOST_CELLS = 30
+MOST_PATTERNS = 8
+MOST_ON_PAGE = 6
 LONGEST_NOTE = 200  # letters of a note
-MOST_LISTED, MOST_SMALL = 6, 10
-HARDLY = 0.001  # an attribute that changes no score by more than a tenth of a point is not really used
+MOST_LISTED = 6
+MOST_SMALL = 10
+# an attribute that changes no score by more than a tenth of a point is not really used
+HARDLY = 0.001
 SCORES = np.linspace(0, 1, 501)
 DOES = "What the correction does"
 
 
 def fit_sentences(summary: FitSummary, fewest: int) -> list[str]:
-    """The summary in sentences; counts of fewer people that were left out are not given."""
-    points = None if summary.correction is None else summary.correction.points
+    """The summary in sentences; counts of fewer people that were left out are not
+    given.
+    """
+    if summary.correction is None:
+        points = None
+    else:
+        points = summary.correction.points
     counts = summary.count(WITHIN_NOISE), summary.count(OUTSIDE)
     texts = sentences("fit", "what_was_done", summary, points, *counts)
     texts += attribute_sentences(summary.effects, summary.without_effect)
@@ -55,7 +72,9 @@ def fit_sentences(summary: FitSummary, fewest: int) -> list[str]:
         shares = adding_up([100 * share for share in summary.gains.shares], 100)
         texts += sentences("fit", "gains", summary.gains, points, shares, summary.unit)
     texts += [plain(f"{capital(note)}.") for note in summary.notes]
-    left_out = summary.left_out.sentence(fewest, unit=summary.unit, labels=summary.level_labels)
+    left_out = summary.left_out.sentence(
+        fewest, unit=summary.unit, labels=summary.level_labels
+    )
     return [*texts, plain(left_out)] if left_out else texts
 
 
@@ -64,11 +83,16 @@ def worst_cells(summary: FitSummary) -> list[str]:
     rows = _cells_off(summary)
     lines = [sentence("fit", "cell", row) for row in rows[:MOST_LISTED]]
     more = len(rows) - len(lines)
-    return [*lines, f"... and {more:,} more; see to_frame()"] if more else lines
+    if more:
+        return [*lines, f"... and {more:,} more; see to_frame()"]
+    return lines
 
 
-def attribute_sentences(effects: Mapping[str, float], without: Sequence[str] = ()) -> list[str]:
-    """Which attributes scores depend on, which ones are read but hardly used, and which are not read.
+def attribute_sentences(
+    effects: Mapping[str, float], without: Sequence[str] = ()
+) -> list[str]:
+    """Which attributes scores depend on, which ones are read but hardly used, and which
+    are not read.
 
     >>> for sentence in attribute_sentences({"race": 0.0, "sex": 0.0342, "ward": 0.0004}, ["age", "payer"]):
     ...     print(sentence)
@@ -78,25 +102,42 @@ def attribute_sentences(effects: Mapping[str, float], without: Sequence[str] = (
     """
     used = [plain(name) for name, effect in effects.items() if effect > HARDLY]
     idle = [plain(name) for name, effect in effects.items() if effect <= HARDLY]
-    most = ceil(1000 * max([0.0, *(effect for effect in effects.values() if effect <= HARDLY)])) / 10
-    return sentences("fit", "attributes", used, idle, most, [plain(name) for name in without])
+    most = (
+        ceil(
+            1000
+            * max([0.0, *(effect for effect in effects.values() if effect <= HARDLY)])
+        )
+        / 10
+    )
+    return sentences(
+        "fit", "attributes", used, idle, most, [plain(name) for name in without]
+    )
 
 
 def fit_document(summary: FitSummary) -> Document:
-    """The summary of a fit: sentences, and the cells that are not within tolerance, the worst first."""
+    """The summary of a fit: sentences, and the cells that are not within tolerance, the
+    worst first.
+    """
     rows = [row | {"people": round(row["people"])} for row in _cells_off(summary)]
     chance = all(row["status"] == WITHIN_NOISE for row in rows)
-    cells = [table("cells", rows, unit=summary.unit, chance=chance)] if rows else []
+    if rows:
+        cells = [table("cells", rows, unit=summary.unit, chance=chance)]
+    else:
+        cells = []
     blocks: list[Block] = [Paragraphs(summary.sentences()), *cells]
     return Document("Fit summary", "Fit summary", blocks)
 
 
 def fit_blocks(summary: FitSummary) -> list[Block]:
     """What a page says of a fit, without counts."""
-    blocks: list[Block] = [Paragraphs([*summary.sentences(), words("tables", "fit")], "Fit summary")]
+    blocks: list[Block] = [
+        Paragraphs([*summary.sentences(), words("tables", "fit")], "Fit summary")
+    ]
     if rows := _cells_off(summary):
         chance = all(row["status"] == WITHIN_NOISE for row in rows)
-        cells = table("outside", rows[:MOST_CELLS], more=len(rows) - MOST_CELLS, chance=chance)
+        cells = table(
+            "outside", rows[:MOST_CELLS], more=len(rows) - MOST_CELLS, chance=chance
+        )
         blocks.append(Details(cells.title, [cells]))
     return blocks
 
@@ -108,25 +149,43 @@ def _cells_off(summary: FitSummary) -> list[dict[str, Any]]:
     return row_dicts(frame.assign(group=names)[frame["status"] != WITHIN_ALPHA])
 
 
-def fit_lines(model: Any, people: Atoms, names: Identity, suppress: int) -> Iterator[str]:
+def fit_lines(
+    model: Any, people: Atoms, names: Identity, suppress: int
+) -> Iterator[str]:
     """Whom a fitted estimator saw, what it changes, and which groups were too small."""
-    kept, small = model.groups_.groups, model.groups_.left_out
+    kept = model.groups_.groups
+    small = model.groups_.left_out
     every = [*kept, *(size.group for size in small)]
-    labels = group_labels(every, model.fit_summary_.patterns, names.labels, everyone=names.everyone)
+    labels = group_labels(
+        every, model.fit_summary_.patterns, names.labels, everyone=names.everyone
+    )
     called = dict(zip(every, labels))
     read = model.correction_.groups if model.n_updates_ else ()
-    n, reads = people.n_people, sum(group != EVERYBODY for group in read)
-    who = names.count(n) if not 0 < n < suppress else f"fewer than {suppress} {names.unit}"
+    n = people.n_people
+    reads = sum(group != EVERYBODY for group in read)
+    if not 0 < n < suppress:
+        who = names.count(n)
+    else:
+        who = f"fewer than {suppress} {names.unit}"
     yield sentence("fit", "whom", type(model).__name__, who, len(every), reads)
     yield from model.fit_summary_.sentences(suppress)
-    shifts = [update for update in model.correction_.update_list() if not isnan(update.shift)]
+    shifts = [
+        update for update in model.correction_.update_list() if not isnan(update.shift)
+    ]
     if shifts:
         most = max(shifts, key=lambda update: abs(update.shift))
         label = next(text for group, text in called.items() if group.name == most.group)
         yield f"Largest adjustment: {label} at predicted risk {risk_range(most.bin)}: {most.shift:+.4f}"
     if small:
-        limited, smooth = smooth_terms(model.groups_)[1], model.fit_summary_.smooth
-        about = len(small), model.gamma, names.unit, smooth, 0 if limited else FEWEST_OF_A_TERM
+        limited = smooth_terms(model.groups_)[1]
+        smooth = model.fit_summary_.smooth
+        about = (
+            len(small),
+            model.gamma,
+            names.unit,
+            smooth,
+            0 if limited else FEWEST_OF_A_TERM,
+        )
         yield sentence("fit", "small_groups", *about)
         for size in small[:MOST_SMALL]:
             yield f"  {called[size.group]}: {_count(size.people, suppress, names)}"
@@ -135,7 +194,8 @@ def fit_lines(model: Any, people: Atoms, names: Identity, suppress: int) -> Iter
 
 
 def _count(count: int, fewest: int, names: Identity) -> str:
-    """A number of people; a small one is suppressed, and others are a range from which it cannot be derived.
+    """A number of people; a small one is suppressed, and others are a range from which
+    it cannot be derived.
 
     >>> people = Identity(unit="people")
     >>> _count(4, 11, people), _count(12, 11, people), _count(127, 11, people)
@@ -155,8 +215,11 @@ def _count(count: int, fewest: int, names: Identity) -> str:
 
 
 def sharing_lines(exact: Correction, people: Atoms) -> list[str]:
-    """What sharing a correction removed, and how much it changes scores in the fitting data."""
-    shared, people = exact.shared(), without_clusters(people)
+    """What sharing a correction removed, and how much it changes scores in the fitting
+    data.
+    """
+    shared = exact.shared()
+    people = without_clusters(people)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a level may have been left out for its size
         moved = np.abs(shared.apply_to_atoms(people) - exact.apply_to_atoms(people))
@@ -165,26 +228,43 @@ def sharing_lines(exact: Correction, people: Atoms) -> list[str]:
 
 
 def correction_document(correction: Correction) -> Document:
-    """Who made a correction from what, what it reads, its largest effects and adjustments."""
+    """Who made a correction from what, what it reads, its largest effects and
+    adjustments.
+    """
     about = correction.about
-    settings = [f"{key}={about[key]:g}" for key in ("alpha", "gamma", "rho", "eta") if key in about]
+    settings = [
+        f"{key}={about[key]:g}"
+        for key in ("alpha", "gamma", "rho", "eta")
+        if key in about
+    ]
     facts = sentences("fit", "correction", correction, settings)
     order = np.argsort(-np.abs(correction.updates[:, 2]), kind="stable")[:MOST_ROWS]
     n = len(correction.updates)
-    updates = correction.update_list()[correction.n_updates - n :]  # without curve and points
+    updates = correction.update_list()[
+        correction.n_updates - n :
+    ]  # without curve and points
     rows = [{"adjustment": int(i) + 1, **updates[i]._asdict()} for i in order]
     changed = effects(correction)  # none if only points change scores
     tables = [table("effects", changed)] if changed else []
     tables += [table("updates", rows, all=len(rows) == n, n=len(rows))] if rows else []
     tables += [] if correction.points is None else [_points_table(correction.points)]
-    blocks: list[Block] = [Paragraphs(provenance(correction)), Paragraphs(facts), *tables]
-    return Document("Correction", f"Correction by {about.get('method', 'hand')}", blocks)
+    blocks: list[Block] = [
+        Paragraphs(provenance(correction)),
+        Paragraphs(facts),
+        *tables,
+    ]
+    return Document(
+        "Correction", f"Correction by {about.get('method', 'hand')}", blocks
+    )
 
 
 def _points_table(points: PointsTable) -> Table:
     """The largest points."""
     largest = sorted(points.rows(), key=lambda row: -abs(row[2]))
-    rows = [{"column": column, "range": label, "points": own / PER_UNIT} for column, label, own in largest]
+    rows = [
+        {"column": column, "range": label, "points": own / PER_UNIT}
+        for column, label, own in largest
+    ]
     return table("points", rows)
 
 
@@ -195,7 +275,11 @@ def points_chart(points: PointsTable, column: str | None = None) -> Plot:
         raise unknown("column", column, names)
     widest = max(points.features, key=lambda f: max(f.points) - min(f.points)).column
     feature = points.features[names.index(column or widest)]
-    rows = [(label, own / PER_UNIT) for label, own in zip(feature.labels, feature.pieces) if own is not None]
+    rows = [
+        (label, own / PER_UNIT)
+        for label, own in zip(feature.labels, feature.pieces)
+        if own is not None
+    ]
     values = np.array([value for _, value in rows])
     marks = [
         Mark("row-bars", "red" if value > 0 else "blue", [0.0], [row], [value])
@@ -206,27 +290,43 @@ def points_chart(points: PointsTable, column: str | None = None) -> Plot:
     x = Axis(f"log-odds added for {plain(feature.column)}", -most, most)
     description = "Log-odds that each level or range adds to a score."
     labels = row_axis([plain(label) for label, _ in rows])
-    return Plot("points", plain(feature.column), description, x, labels, marks, height=60 + 24 * len(rows))
+    return Plot(
+        "points",
+        plain(feature.column),
+        description,
+        x,
+        labels,
+        marks,
+        height=60 + 24 * len(rows),
+    )
 
 
 def provenance(correction: Correction) -> list[str]:
     """Who made a correction from what, as far as its file says."""
     user = correction.about.get("user", {}).items()
     texts = [
-        (name, note if isinstance(note, str) else json.dumps(note, ensure_ascii=False)) for name, note in user
+        (name, note if isinstance(note, str) else json.dumps(note, ensure_ascii=False))
+        for name, note in user
     ]
     notes = [[plain(text, LONGEST_NOTE) for text in pair] for pair in texts]
     return sentences("fit", "provenance", correction, correction.about, notes)
 
 
 def effects(correction: Correction) -> list[dict[str, Any]]:
-    """For the patterns that change most: the raw score that changes most, and what it becomes."""
-    names = [pattern_name(correction.patterns, p) for p in range(len(correction.patterns))]
+    """For the patterns that change most: the raw score that changes most, and what it
+    becomes.
+    """
+    names = [
+        pattern_name(correction.patterns, p) for p in range(len(correction.patterns))
+    ]
     rows = []
     for curve in most_changed(correction, MOST_ROWS):
         at = int(np.argmax(np.abs(curve.corrected - SCORES)))
-        score, corrected = float(SCORES[at]), float(curve.corrected[at])
-        rows.append({"who": curve.called(names), "score": score, "corrected": corrected})
+        score = float(SCORES[at])
+        corrected = float(curve.corrected[at])
+        rows.append(
+            {"who": curve.called(names), "score": score, "corrected": corrected}
+        )
     return [row for row in rows if row["score"] != row["corrected"]]
 
 
@@ -239,7 +339,10 @@ class PatternCurve:
 
     def called(self, names: Sequence[str]) -> str:
         """The name of the first pattern, and how many share its curve."""
-        more = f" (and {len(self.patterns) - 1} more)" if len(self.patterns) > 1 else ""
+        if len(self.patterns) > 1:
+            more = f" (and {len(self.patterns) - 1} more)"
+        else:
+            more = ""
         return f"{names[self.patterns[0]]}{more}"
 
 
@@ -248,24 +351,43 @@ def most_changed(correction: Correction, most: int) -> list[PatternCurve]:
     found: dict[bytes, PatternCurve] = {}
     for pattern in range(len(correction.patterns)):
         curve = correction.maps.apply(SCORES, np.full(len(SCORES), pattern))
-        found.setdefault(curve.tobytes(), PatternCurve([], curve)).patterns.append(pattern)
-    return sorted(found.values(), key=lambda each: -float(np.abs(each.corrected - SCORES).mean()))[:most]
+        found.setdefault(curve.tobytes(), PatternCurve([], curve)).patterns.append(
+            pattern
+        )
+    return sorted(
+        found.values(), key=lambda each: -float(np.abs(each.corrected - SCORES).mean())
+    )[:most]
 
 
-def correction_chart(correction: Correction, patterns: Sequence[str] | None = None) -> Plot:
-    """Raw against corrected score for patterns, by name or those that change most, with the bins shaded."""
-    names = [pattern_name(correction.patterns, p) for p in range(len(correction.patterns))]
+def correction_chart(
+    correction: Correction, patterns: Sequence[str] | None = None
+) -> Plot:
+    """Raw against corrected score for patterns, by name or those that change most, with
+    the bins shaded.
+    """
+    names = [
+        pattern_name(correction.patterns, p) for p in range(len(correction.patterns))
+    ]
     for name in patterns or ():
         if name not in names:
             raise unknown("pattern", name, names)
     if patterns is None:
-        changed = sorted(most_changed(correction, MOST_PATTERNS), key=lambda each: each.patterns)
-        plot = _map_plot(correction, {each.patterns[0]: each.called(names) for each in changed})
+        changed = sorted(
+            most_changed(correction, MOST_PATTERNS), key=lambda each: each.patterns
+        )
+        plot = _map_plot(
+            correction, {each.patterns[0]: each.called(names) for each in changed}
+        )
         note = f"of {len(names)} patterns, those that change most"
     else:
-        plot, note = _map_plot(correction, {names.index(name): name for name in patterns}), ""
-    # the bins of the updates are bins of the score after a smooth start, which this axis does not show
-    edges = from_grid(correction.bins.edges) if correction.start is None else np.empty(0)
+        plot = _map_plot(correction, {names.index(name): name for name in patterns})
+        note = ""
+    # the bins of the updates are bins of the score after a smooth start, which this
+    # axis does not show
+    if correction.start is None:
+        edges = from_grid(correction.bins.edges)
+    else:
+        edges = np.empty(0)
     low, high = edges[: len(edges) // 2 * 2].reshape(-1, 2).T
     shade = Mark("bars", "shade", low, np.ones(len(low)), high)
     return replace(plot, marks=[shade, *plot.marks], width=480, height=480, note=note)
@@ -277,28 +399,45 @@ def _map_plot(correction: Correction, called: Mapping[int, str]) -> Plot:
     for i, (pattern, name) in enumerate(called.items()):
         x, y = _corners(correction, pattern)
         marks.append(Mark("line", f"series series-{i}", x, y, name=name))
-        marks.append(Mark("line", f"series series-{i} thin", x[~np.isnan(y)], y[~np.isnan(y)]))  # jumps
+        marks.append(
+            Mark("line", f"series series-{i} thin", x[~np.isnan(y)], y[~np.isnan(y)])
+        )  # jumps
     x_axis, y_axis = (round_axis(label) for label in ("raw score", "corrected score"))
-    return Plot("correction", DOES, words("pictures", "correction"), x_axis, y_axis, marks)
+    return Plot(
+        "correction", DOES, words("pictures", "correction"), x_axis, y_axis, marks
+    )
 
 
 def correction_blocks(correction: Correction) -> list[Block]:
-    """What a page says of a correction: raw against corrected score of the patterns that change most."""
+    """What a page says of a correction: raw against corrected score of the patterns
+    that change most.
+    """
     reads = listed(list(correction.reads)) or "no columns"
     most = most_changed(correction, MOST_ON_PAGE)
     if all(np.array_equal(each.corrected, SCORES) for each in most):
-        return [Paragraphs([f"The correction reads {reads}, and changes nobody's score."])]
-    keys = [correction.patterns.key(pattern) for pattern in range(len(correction.patterns))]
-    levels = [", ".join(name or "not recorded" for name in key) or "everybody" for key in keys]
+        return [
+            Paragraphs([f"The correction reads {reads}, and changes nobody's score."])
+        ]
+    keys = [
+        correction.patterns.key(pattern) for pattern in range(len(correction.patterns))
+    ]
+    levels = [
+        ", ".join(name or "not recorded" for name in key) or "everybody" for key in keys
+    ]
     called = {each.patterns[0]: each.called(levels) for each in most}
     used = attribute_sentences(attribute_effects(correction), correction.not_read)
     text = sentence("fit", "picture", reads, used, len(most), len(levels))
-    patterns = [Column(str(i), name, "decimal", 3) for i, name in enumerate(called.values())]
+    patterns = [
+        Column(str(i), name, "decimal", 3) for i, name in enumerate(called.values())
+    ]
     rows = [
-        {"score": SCORES[at]} | {str(i): each.corrected[at] for i, each in enumerate(most)}
+        {"score": SCORES[at]}
+        | {str(i): each.corrected[at] for i, each in enumerate(most)}
         for at in range(0, len(SCORES), 50)
     ]
-    details = Details(f"The numbers: {DOES}", [table("corrected-scores", rows, patterns=patterns)])
+    details = Details(
+        f"The numbers: {DOES}", [table("corrected-scores", rows, patterns=patterns)]
+    )
     return [Paragraphs([text]), _map_plot(correction, called), details]
 
 
@@ -306,10 +445,14 @@ def _corners(correction: Correction, pattern: int) -> tuple[FloatArray, FloatArr
     """Corners of one map, with a gap where it jumps."""
     owner, begin, slope, intercept = correction.maps.pieces()
     mine = owner == pattern
-    begin, slope, intercept = begin[mine] / UNIT, slope[mine], intercept[mine]
+    begin = begin[mine] / UNIT
+    slope = slope[mine]
+    intercept = intercept[mine]
     end = np.append(begin[1:], 1.0)
     x = np.column_stack([begin, end, end])
-    y = np.column_stack([slope * begin + intercept, slope * end + intercept, np.full(len(end), np.nan)])
+    y = np.column_stack(
+        [slope * begin + intercept, slope * end + intercept, np.full(len(end), np.nan)]
+    )
     return x.ravel(), y.ravel()
 
 
@@ -318,42 +461,74 @@ DIGITS = 3  # of explained scores
 
 
 def explanation_sentence(explanation: Explanation, person: int) -> str:
-    """What happened to one person's score, for a reader who does not know the algorithm."""
-    changes, corrected = explanation.changes(person), explanation.corrected[person]
-    before, after = (IN_TEXT.decimal(score, DIGITS) for score in (explanation.score[person], corrected))
-    named, rest = changes[:MOST_NAMED], changes[MOST_NAMED:]
+    """What happened to one person's score, for a reader who does not know the
+    algorithm.
+    """
+    changes = explanation.changes(person)
+    corrected = explanation.corrected[person]
+    before, after = (
+        IN_TEXT.decimal(score, DIGITS)
+        for score in (explanation.score[person], corrected)
+    )
+    named = changes[:MOST_NAMED]
+    rest = changes[MOST_NAMED:]
     moved = [units for _, units in named] + [sum(units for _, units in rest)]
     scale = 10**DIGITS
     total = round(float(after) * scale) - round(float(before) * scale)
     printed = adding_up([units / UNIT * scale for units in moved], total)
     signed = [IN_TEXT.decimal(n / scale, DIGITS, "+") for n in printed]
     told = [(text, group) for text, (group, _), n in zip(signed, named, printed) if n]
-    smaller = f"{signed[-1]} from {plural(len(rest), 'smaller adjustment')}" if printed[-1] else ""
+    if printed[-1]:
+        smaller = f"{signed[-1]} from {plural(len(rest), 'smaller adjustment')}"
+    else:
+        smaller = ""
     # bins in which the group that is named first has its curve and adjustments
-    bins = [reason.bin for reason in explanation.reasons_of(person) if told and reason.group == told[0][1]]
+    bins = [
+        reason.bin
+        for reason in explanation.reasons_of(person)
+        if told and reason.group == told[0][1]
+    ]
     ways = ALL_SCORES in bins, len(bins) - bins.count(ALL_SCORES)
-    about = corrected, explanation.unseen[person], bool(changes), explanation, is_feature
+    about = (
+        corrected,
+        explanation.unseen[person],
+        bool(changes),
+        explanation,
+        is_feature,
+    )
     return sentence("fit", "why", before, after, told, smaller, *ways, *about)
 
 
 def explanation_document(explanation: Explanation) -> Document:
     """Why the scores of the first people moved."""
-    n, unit = len(explanation), explanation.unit
+    n = len(explanation)
+    unit = explanation.unit
     rows = [
-        {"person": person, "score": explanation.score[person], "corrected": explanation.corrected[person]}
+        {
+            "person": person,
+            "score": explanation.score[person],
+            "corrected": explanation.corrected[person],
+        }
         | {"why": explanation.sentence(person)}
         for person in range(min(n, MOST_ROWS))
     ]
-    more = [Paragraphs([f"... and {n - len(rows):,} more {unit}"])] if n > len(rows) else []
-    return Document("Explanation", f"Explanation for {n:,} {unit}", [table("people", rows), *more])
+    if n > len(rows):
+        more = [Paragraphs([f"... and {n - len(rows):,} more {unit}"])]
+    else:
+        more = []
+    return Document(
+        "Explanation", f"Explanation for {n:,} {unit}", [table("people", rows), *more]
+    )
 
 
 def explanation_chart(explanation: Explanation, person: int = 0) -> Plot:
     """A waterfall: the raw score, each update that moved it, the corrected score."""
     steps = explanation.steps_of(person)
-    raw, corrected = float(explanation.score[person]), float(explanation.corrected[person])
+    raw = float(explanation.score[person])
+    corrected = float(explanation.corrected[person])
     shifts = np.array([shift for *_, shift in steps])
-    place, last = np.cumsum([raw, *shifts]), len(steps) + 1
+    place = np.cumsum([raw, *shifts])
+    last = len(steps) + 1
     moved = [
         f"{group}, {label if label == ALL_SCORES or label.endswith(LOG_ODDS) else f'scores in {label}'}"
         for group, label, _ in steps
@@ -363,11 +538,24 @@ def explanation_chart(explanation: Explanation, person: int = 0) -> Plot:
     for row, shift in enumerate(shifts, start=1):
         look = "red" if shift > 0 else "blue"
         marks.append(Mark("row-bars", look, [place[row - 1]], [row], [place[row]]))
-        marks.append(Mark("line", "guide", [place[row - 1]] * 2, [row - 0.7, row + 0.3]))
+        marks.append(
+            Mark("line", "guide", [place[row - 1]] * 2, [row - 0.7, row + 0.3])
+        )
     marks.append(Mark("row-bars", "dark", [0.0], [last], [corrected]))
     at = [raw, *np.maximum(place[1:], place[:-1]), corrected]
-    texts = [IN_TEXT.decimal(raw, 3), *(IN_TEXT.decimal(shift, 3, "+") for shift in shifts)]
-    marks.append(Mark("texts", "", at, range(last + 1), names=[*texts, IN_TEXT.decimal(corrected, 3)]))
+    texts = [
+        IN_TEXT.decimal(raw, 3),
+        *(IN_TEXT.decimal(shift, 3, "+") for shift in shifts),
+    ]
+    marks.append(
+        Mark(
+            "texts",
+            "",
+            at,
+            range(last + 1),
+            names=[*texts, IN_TEXT.decimal(corrected, 3)],
+        )
+    )
     x = Axis("risk score", 0.0, min(1.0, 1.25 * max(place.max(), corrected, 0.05)))
     description = "The raw score, each change of it, and the corrected score."
     return Plot("explanation", "", description, x, rows, marks, height=42 * (last + 1))

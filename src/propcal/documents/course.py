@@ -1,4 +1,6 @@
-"""What a monitor found: the verdict, O/E ratios and evidence over time, tables and methods."""
+"""What a monitor found: the verdict, O/E ratios and evidence over time, tables and
+methods.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +13,8 @@ import pandas as pd
 from propcal.auditing.audit_tables import ENDS, row_dicts
 from propcal.auditing.compare import loss_of_everybody
 from propcal.auditing.names import MEASURE_NAMES
-from propcal.auditing.rate_intervals import NORMAL_REACH, wilson_interval
+from propcal.auditing.statistics.rate_intervals import NORMAL_REACH, wilson_interval
 from propcal.core.groups import Group
-from propcal.data.periods import span_of
 from propcal.documents.audit_charts import named_groups
 from propcal.documents.blocks import (
     RATIO,
@@ -30,11 +31,19 @@ from propcal.documents.blocks import (
 )
 from propcal.documents.charts import Axis, Mark, Plot, Plots, axis_around, ratio_axis
 from propcal.documents.data import course_content
-from propcal.documents.words import all_words, at_most, sentence, sentences, table, words
+from propcal.documents.words import (
+    all_words,
+    at_most,
+    sentence,
+    sentences,
+    table,
+    words,
+)
 from propcal.monitoring.course import ALARM_RAISED, Course
 from propcal.monitoring.e_processes import ALARM
 from propcal.monitoring.held_out import FEWEST_FITTED, RECALIBRATED, Recalibration
 from propcal.numbers import known, without_limits
+from propcal.reading.periods import span_of
 
 MOST_BANDS = 3  # O/E ratios of groups in one picture, beside that of everybody
 MOST_LINES = 6  # colours that can be told apart
@@ -47,7 +56,8 @@ DEFINITION = "O/E ratio: observed over expected events. Above 1 the score predic
 
 def course_document(course: Course, title: str | None = None) -> Document:
     """The document of what a monitor found."""
-    identity, settings = course.identity, course.settings
+    identity = course.identity
+    settings = course.settings
     about = named_texts(
         Source=identity.source,
         Score=identity.score or settings["score"],
@@ -61,14 +71,43 @@ def course_document(course: Course, title: str | None = None) -> Document:
         title=title or identity.title or f"{identity.subject} over time",
         about=about,
         blocks=[
-            Verdict("wrong" if alarm else "noise", verdict, details, "", DEFINITION if alarm else ""),
-            Section("next", "What to do next", [Items("", next_steps(course))], places=At.PAGE),
-            Section("ratios", "O/E ratio over time", [ratio_plot(course)], "O/E over time", At.PAGE),
+            Verdict(
+                "wrong" if alarm else "noise",
+                verdict,
+                details,
+                "",
+                DEFINITION if alarm else "",
+            ),
+            Section(
+                "next",
+                "What to do next",
+                [Items("", next_steps(course))],
+                places=At.PAGE,
+            ),
+            Section(
+                "ratios",
+                "O/E ratio over time",
+                [ratio_plot(course)],
+                "O/E over time",
+                At.PAGE,
+            ),
             Section("evidence", "Evidence over time", _evidence(course), "Evidence"),
-            Section("rates", "Observed and predicted rates over time", _rates(course), "Rates", At.PAGE),
+            Section(
+                "rates",
+                "Observed and predicted rates over time",
+                _rates(course),
+                "Rates",
+                At.PAGE,
+            ),
             _last_period(course),
-            *([] if course.recalibration is None else _recalibration(course, course.recalibration)),
-            Section("methods", "Methods and notes", [Items("", how)], "Methods", At.PAGE),
+            *(
+                []
+                if course.recalibration is None
+                else _recalibration(course, course.recalibration)
+            ),
+            Section(
+                "methods", "Methods and notes", [Items("", how)], "Methods", At.PAGE
+            ),
             Items("Notes", course.notes, places=At.TEXT),
         ],
         data=course_content(course),
@@ -77,35 +116,53 @@ def course_document(course: Course, title: str | None = None) -> Document:
 
 def course_sentences(course: Course) -> tuple[str, ...]:
     """At most four sentences, the verdict first."""
-    groups, reference = course.groups, _reference(course)
+    groups = course.groups
+    reference = _reference(course)
     if course.claims:
         others = row_dicts(groups[groups["alarm"] & ~groups["named"]])
         return tuple(sentences("course", "alarm", course, reference, others))
-    span, limits = span_of(course.settings["periods"]), _right_to_within(groups)
+    span = span_of(course.settings["periods"])
+    limits = _right_to_within(groups)
     return tuple(sentences("course", "no_alarm", course, span, reference, limits))
 
 
 def _reference(course: Course) -> str:
-    """The periods that others are compared with; nothing if that is perfect calibration."""
-    return span_of(course.settings["reference"]) if course.settings["reference"] else ""
+    """The periods that others are compared with; nothing if that is perfect
+    calibration.
+    """
+    if course.settings["reference"]:
+        return span_of(course.settings["reference"])
+    return ""
 
 
 def _right_to_within(groups: pd.DataFrame) -> list[str]:
-    """How large an error is excluded over the whole time: for all people, and where the data say least."""
+    """How large an error is excluded over the whole time: for all people, and where the
+    data say least.
+    """
     ends = zip(groups["label"], groups["ratio_low"], groups["ratio_high"])
-    limits = [(max(high - 1, 1 - low), label) for label, low, high in ends if known(high)]
+    limits = [
+        (max(high - 1, 1 - low), label) for label, low, high in ends if known(high)
+    ]
     if not limits or limits[0][0] > 1:
         return []
-    (overall, everybody), (most, group) = limits[0], max(limits, key=lambda limit: limit[0])
+    (overall, everybody), (most, group) = (
+        limits[0],
+        max(limits, key=lambda limit: limit[0]),
+    )
     least = [f"{at_most(most)} ({group})"] if group != everybody else []
     return [f"{at_most(overall)} for {everybody}", *least]
 
 
 def recalibration_sentence(recalibration: Recalibration) -> str:
-    """Whether it helps: the log loss of everybody before and after, and groups that are further off."""
-    comparison, spans = recalibration.comparison, map(span_of, (recalibration.fitted, recalibration.judged))
-    loss, digits = loss_of_everybody(comparison), MEASURE_NAMES["log_loss"].digits
-    unit, worse = comparison.audits[RECALIBRATED].identity.unit, comparison.worse_groups(RECALIBRATED)
+    """Whether it helps: the log loss of everybody before and after, and groups that are
+    further off.
+    """
+    comparison = recalibration.comparison
+    spans = map(span_of, (recalibration.fitted, recalibration.judged))
+    loss = loss_of_everybody(comparison)
+    digits = MEASURE_NAMES["log_loss"].digits
+    unit = comparison.audits[RECALIBRATED].identity.unit
+    worse = comparison.worse_groups(RECALIBRATED)
     about = loss, digits, unit, FEWEST_FITTED + 1, worse
     return sentence("course", "recalibration", recalibration.answer, *spans, *about)
 
@@ -137,18 +194,27 @@ def _over_time(course: Course, group: str, *columns: str) -> list[Any]:
 
 
 def ratio_plot(course: Course, groups: Any = None) -> Plot:
-    """O/E ratios with their bands: of everybody and the groups that the verdict names, or those asked for."""
-    x, label = _time_axis(course, 7), dict(zip(course.groups["group"], course.groups["label"]))
-    named = list(dict.fromkeys(claim.who for claim in course.claims if claim.who != EVERYBODY))
+    """O/E ratios with their bands: of everybody and the groups that the verdict names,
+    or those asked for.
+    """
+    x = _time_axis(course, 7)
+    label = dict(zip(course.groups["group"], course.groups["label"]))
+    named = list(
+        dict.fromkeys(claim.who for claim in course.claims if claim.who != EVERYBODY)
+    )
     drawn = [EVERYBODY, *named[:MOST_BANDS]]
     if groups is not None:
         drawn = named_groups(course.groups, groups).names
-    bands = {name: _over_time(course, name, RATIO, f"{RATIO}_low", f"{RATIO}_high") for name in drawn}
+    bands = {
+        name: _over_time(course, name, RATIO, f"{RATIO}_low", f"{RATIO}_high")
+        for name in drawn
+    }
     values = np.concatenate([band[0] for band in bands.values()])
     ends = np.concatenate([end for band in bands.values() for end in band[1:]])
     y = ratio_axis([*values, *np.clip(ends, 0.5, 2)], "O/E ratio of each period")
     places = np.arange(len(course.settings["periods"]), dtype=np.float64)
-    lines, marks = [], [Mark("line", "guide", [x.low, x.high], [1.0, 1.0])]
+    lines = []
+    marks = [Mark("line", "guide", [x.low, x.high], [1.0, 1.0])]
     looks = ((f"series-{i}", f"series series-{i}") for i in range(len(drawn)))
     for name, band in bands.items():
         value, low, high = (np.clip(part, y.low, y.high) for part in band)
@@ -159,7 +225,15 @@ def ratio_plot(course: Course, groups: Any = None) -> Plot:
     if course.claims:
         first = min(claim.raised for claim in course.claims)
         place = course.settings["periods"].index(first)
-        lines.append(Mark("line", "alarm", [place, place], [y.low, y.high], name=f"first alarm, {first}"))
+        lines.append(
+            Mark(
+                "line",
+                "alarm",
+                [place, place],
+                [y.low, y.high],
+                name=f"first alarm, {first}",
+            )
+        )
     more = len(named) - MOST_BANDS if groups is None else 0
     gaps = [(label[name], *_gaps(course, name)) for name in drawn]
     about = {"every": course.settings["every"], "exact": course._source is not None}
@@ -184,11 +258,23 @@ def _evidence(course: Course) -> list[Block]:
 
 def evidence_plot(course: Course, groups: Any = None) -> Plot:
     """The adjusted evidence of each group, on a log scale, with the alarm line."""
-    x, order = _time_axis(course, 7), list(course.ranked["group"])
-    order = order if groups is None else named_groups(course.groups, groups).names
-    marks_of_axis = {1: "≤ 1", 5: "5", ALARM: f"{ALARM:g}", 100: "100", HIGHEST: f"≥ {HIGHEST:,.0f}"}
+    x = _time_axis(course, 7)
+    order = list(course.ranked["group"])
+    if groups is not None:
+        order = named_groups(course.groups, groups).names
+    marks_of_axis = {
+        1: "≤ 1",
+        5: "5",
+        ALARM: f"{ALARM:g}",
+        100: "100",
+        HIGHEST: f"≥ {HIGHEST:,.0f}",
+    }
     y = Axis("evidence", 1.0, HIGHEST, list(marks_of_axis.items()), log=True)
-    best = course.evidence.groupby(["group", "period"], sort=False)["evidence"].max().unstack("period")
+    best = (
+        course.evidence.groupby(["group", "period"], sort=False)["evidence"]
+        .max()
+        .unstack("period")
+    )
     values = np.clip(best[course.settings["periods"]].astype(float), y.low, y.high)
     label = dict(zip(course.groups["group"], course.groups["label"]))
     places = np.arange(values.shape[1], dtype=np.float64)
@@ -199,31 +285,54 @@ def evidence_plot(course: Course, groups: Any = None) -> Plot:
     marks = [line(name, "all-thin") for name in reversed(order[MOST_LINES:])]
     looks = iter(f"series series-{i}" for i in range(MOST_LINES))
     for name in order[:MOST_LINES]:
-        marks.append(line(name, "all-line" if name == EVERYBODY else next(looks), label[name]))
-    marks.append(Mark("line", "alarm", [x.low, x.high], [ALARM, ALARM], name="alarm line"))
+        marks.append(
+            line(name, "all-line" if name == EVERYBODY else next(looks), label[name])
+        )
+    marks.append(
+        Mark("line", "alarm", [x.low, x.high], [ALARM, ALARM], name="alarm line")
+    )
     description = words("pictures", "evidence", alarm=ALARM)
-    return Plot("evidence-picture", "Evidence of each group", description, x, y, marks, 720, 300)
+    return Plot(
+        "evidence-picture", "Evidence of each group", description, x, y, marks, 720, 300
+    )
 
 
-COURSE_CHARTS: dict[str, Callable[..., Plot]] = {"evidence": evidence_plot, "ratios": ratio_plot}
+COURSE_CHARTS: dict[str, Callable[..., Plot]] = {
+    "evidence": evidence_plot,
+    "ratios": ratio_plot,
+}
 
 
 def _groups(course: Course) -> Table:
     rows = row_dicts(course.ranked)
     for row in rows:
-        row |= {"look": "high" if row["named"] else "", "raised": row["raised"] or "no alarm"}
+        row |= {
+            "look": "high" if row["named"] else "",
+            "raised": row["raised"] or "no alarm",
+        }
         row |= {"test": TEST_NAMES[row["highest_test"]] if row["highest"] > 1 else ""}
         row |= {"finding": sentence("course", "what_is_left", row)}
     reference = course.settings["reference"]
-    return table("evidence", rows, "groups", claims=course.claims, reference=reference, alarm=ALARM)
+    return table(
+        "evidence",
+        rows,
+        "groups",
+        claims=course.claims,
+        reference=reference,
+        alarm=ALARM,
+    )
 
 
 def _rates(course: Course) -> list[Block]:
     """Observed and predicted rates of each group, the named ones first."""
     known = course.periods[np.isfinite(without_limits(course.periods["outcome_rate"]))]
-    shown = [name for name in course.ranked["group"] if name in set(known["group"])][:MOST_PICTURES]
+    shown = [name for name in course.ranked["group"] if name in set(known["group"])][
+        :MOST_PICTURES
+    ]
     more = len(course.groups) - len(shown)
-    below = words("tables", "rates_over_time", more=more, gaps=len(known) < len(course.periods))
+    below = words(
+        "tables", "rates_over_time", more=more, gaps=len(known) < len(course.periods)
+    )
     periods = table("periods", row_dicts(course.periods), unit=course.identity.unit)
     plots = Plots([_rate_plot(course, group, i) for i, group in enumerate(shown)])
     return [Paragraphs([below]), plots, Details(periods.title, [periods])]
@@ -231,7 +340,9 @@ def _rates(course: Course) -> list[Block]:
 
 def _rate_plot(course: Course, group: str, i: int) -> Plot:
     """Observed rate with its 95 % band, and the predicted rate, of one group."""
-    people, observed, predicted = _over_time(course, group, "people", "outcome_rate", "mean_score")
+    people, observed, predicted = _over_time(
+        course, group, "people", "outcome_rate", "mean_score"
+    )
     with np.errstate(invalid="ignore", divide="ignore"):
         low, high = wilson_interval(observed, people, NORMAL_REACH)
     places = np.arange(len(people), dtype=np.float64)
@@ -245,12 +356,22 @@ def _rate_plot(course: Course, group: str, i: int) -> Plot:
     ticks = [(tick / 100, f"{text} %") for tick, text in y.ticks if 0 <= tick <= 100]
     scale = Axis("", max(y.low, 0) / 100, min(y.high, 100) / 100, ticks)
     rates = "observed rate (solid, with 95 % band) and predicted rate (dashed) in each period"
-    return Plot(f"rates-{i}", label, f"{label}: {rates}.", _time_axis(course, 4), scale, marks, 360, 200)
+    return Plot(
+        f"rates-{i}",
+        label,
+        f"{label}: {rates}.",
+        _time_axis(course, 4),
+        scale,
+        marks,
+        360,
+        200,
+    )
 
 
 def _last_period(course: Course) -> Section:
     """The last period by itself, and the one before."""
-    last, before = course.last, course.settings["periods"][-2:-1]
+    last = course.last
+    before = course.settings["periods"][-2:-1]
     texts = {"last": last, "before": "".join(before), "unit": course.identity.unit}
     period = table("last", row_dicts(course.ranked), **texts)
     heading = " compared with ".join([last, *before])
@@ -259,13 +380,25 @@ def _last_period(course: Course) -> Section:
 
 def _recalibration(course: Course, recalibration: Recalibration) -> list[Block]:
     """Whether recalibrating would help, and what it does to each group."""
-    named, found = recalibration.comparison.audits[RECALIBRATED].labels, recalibration.comparison.differences
+    named = recalibration.comparison.audits[RECALIBRATED].labels
+    found = recalibration.comparison.differences
     label = named | dict(zip(course.groups["group"], course.groups["label"]))
-    loss = {row["group"]: row for row in row_dicts(found[found["measure"] == "log_loss"])}
+    loss = {
+        row["group"]: row for row in row_dicts(found[found["measure"] == "log_loss"])
+    }
     rows = [
-        {"label": label.get(row["group"], row["group"]), "before": row["base"], "after": row["value"]}
-        | {f"change{end}": loss[row["group"]][name] for end, name in zip(ENDS, ("difference", "low", "high"))}
-        for row in row_dicts(found[(found["measure"] == RATIO) & found["group"].isin(loss)])
+        {
+            "label": label.get(row["group"], row["group"]),
+            "before": row["base"],
+            "after": row["value"],
+        }
+        | {
+            f"change{end}": loss[row["group"]][name]
+            for end, name in zip(ENDS, ("difference", "low", "high"))
+        }
+        for row in row_dicts(
+            found[(found["measure"] == RATIO) & found["group"].isin(loss)]
+        )
     ]
     heading = "Would recalibrating help?"
     blocks: list[Block] = [

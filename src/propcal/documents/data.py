@@ -1,6 +1,8 @@
-"""Results for machines: as plain lists and dicts (docs/reference/audit-json.md), as JSON and as OpenMetrics.
+"""Results for machines: as plain lists and dicts (docs/reference/audit-json.md), as
+JSON and as OpenMetrics.
 
-OpenMetrics are the newest numbers of a monitor, for the textfile collector of Prometheus.
+OpenMetrics are the newest numbers of a monitor, for the textfile collector of
+Prometheus.
 """
 
 from __future__ import annotations
@@ -16,10 +18,10 @@ import pandas as pd
 
 from propcal import __version__
 from propcal.auditing.audit_tables import row_dicts
-from propcal.data.periods import Calendar
 from propcal.documents.words import all_words
 from propcal.errors import plain
 from propcal.numbers import Limit, known
+from propcal.reading.periods import Calendar
 
 if TYPE_CHECKING:
     from propcal.auditing.audit import Audit
@@ -28,13 +30,15 @@ if TYPE_CHECKING:
     from propcal.monitoring.course import Course
     from propcal.sites.compare_sites import Sites
 
-# larger numbers stay floating-point: readers in other languages need not have long integers
+# larger numbers stay floating-point: readers in other languages need not have long
+# integers
 LARGEST_WHOLE = 1e15
 VERSIONS = {"audit": 3, "comparison": 3, "course": 1, "sites": 2, "discovery": 1}
 
 
 def plain_value(value: Any) -> Any:
-    """A value as JSON has it, also inside lists, dicts, records and tables, which become a dict for each row.
+    """A value as JSON has it, also inside lists, dicts, records and tables, which
+    become a dict for each row.
 
     NaN, infinity and limits become null.
     """
@@ -49,7 +53,9 @@ def plain_value(value: Any) -> Any:
         return {str(name): plain_value(part) for name, part in value.items()}
     if isinstance(value, (list, tuple)):
         return [plain_value(part) for part in value]
-    if isinstance(value, float) and (isinstance(value, Limit) or not math.isfinite(value)):
+    if isinstance(value, float) and (
+        isinstance(value, Limit) or not math.isfinite(value)
+    ):
         return None
     return value
 
@@ -72,7 +78,10 @@ def _by_group(table: pd.DataFrame) -> list[dict[str, Any]]:
     for i, group in enumerate(table["group"].tolist()):
         rows.setdefault(group, []).append(i)
     return [
-        {"group": group, **{name: [column[i] for i in places] for name, column in columns.items()}}
+        {
+            "group": group,
+            **{name: [column[i] for i in places] for name, column in columns.items()},
+        }
         for group, places in rows.items()
     ]
 
@@ -89,13 +98,21 @@ def _fields(result: object, names: str) -> dict[str, Any]:
 def audit_content(audit: Audit) -> dict[str, Any]:
     """What an audit says, as plain lists and dicts."""
     content = _begin("audit") | _fields(audit, "settings identity")
-    content["verdict"] = _fields(audit.verdict, "conclusion text sentences claims tests")
+    content["verdict"] = _fields(
+        audit.verdict, "conclusion text sentences claims tests"
+    )
     content |= _fields(audit, "losses debiased groups categories")
-    content |= {name: _by_group(getattr(audit, name)) for name in ("curves", "net_benefit", "distribution")}
+    content |= {
+        name: _by_group(getattr(audit, name))
+        for name in ("curves", "net_benefit", "distribution")
+    }
     content |= _fields(audit, "notes")
     if audit.bin_free is not None:
         measures = plain_value(audit.bin_free.table)
-        content["bin_free"] = {"sentence": audit.bin_free.sentence, "measures": measures}
+        content["bin_free"] = {
+            "sentence": audit.bin_free.sentence,
+            "measures": measures,
+        }
     return content
 
 
@@ -105,7 +122,9 @@ def comparison_content(comparison: Comparison) -> dict[str, Any]:
     return {
         **_begin("comparison"),
         "base": comparison.base,
-        "audits": {name: audit_content(audit) for name, audit in comparison.audits.items()},
+        "audits": {
+            name: audit_content(audit) for name, audit in comparison.audits.items()
+        },
         "unchanged": list(comparison.unchanged),
         "sentences": {name: comparison.sentences(name) for name in names[1:]},
         **_fields(comparison, "claims differences flags notes"),
@@ -114,21 +133,30 @@ def comparison_content(comparison: Comparison) -> dict[str, Any]:
 
 def discovery_content(discovery: Discovery) -> dict[str, Any]:
     """What a discovery says, as plain lists and dicts."""
-    content = _begin("discovery") | _fields(discovery, "found claims overall left_out settings sentences")
+    content = _begin("discovery") | _fields(
+        discovery, "found claims overall left_out settings sentences"
+    )
     if discovery.protection is not None:
         content["protected"] = plain_value(discovery.protection.to_frame())
     return content
 
 
 def course_content(course: Course) -> dict[str, Any]:
-    """What a monitor found, as plain lists and dicts (docs/reference/monitor-file.md)."""
-    found, recalibration = course.recalibration, None
+    """What a monitor found, as plain lists and dicts
+    (docs/reference/monitor-file.md).
+    """
+    found = course.recalibration
+    recalibration = None
     if found is not None:
         recalibration = _fields(found, "answer sentence fitted judged")
         recalibration["differences"] = plain_value(found.comparison.differences)
     names = "conclusion sentences notes claims alarms groups periods evidence"
     content = _begin("course") | _fields(course, names)
-    return content | {"recalibration": recalibration} | _fields(course, "settings identity")
+    return (
+        content
+        | {"recalibration": recalibration}
+        | _fields(course, "settings identity")
+    )
 
 
 def sites_content(sites: Sites) -> dict[str, Any]:
@@ -145,7 +173,8 @@ def sites_content(sites: Sites) -> dict[str, Any]:
 
 
 def rounded(value: Any, digits: int = 6) -> Any:
-    """Six digits are enough for machines too, and five for points of curves; whole numbers stay whole.
+    """Six digits are enough for machines too, and five for points of curves; whole
+    numbers stay whole.
 
     >>> rounded({"gap": 0.123456789, "curve": [0.123456789, 20_000.0]})
     {'gap': 0.123457, 'curve': [0.12346, 20000]}
@@ -153,8 +182,13 @@ def rounded(value: Any, digits: int = 6) -> Any:
     if isinstance(value, dict):
         return {key: rounded(part) for key, part in value.items()}
     if isinstance(value, list):
-        return [_rounded_number(part, 5) if type(part) is float else rounded(part, 5) for part in value]
-    return _rounded_number(value, digits) if isinstance(value, float) else value
+        return [
+            _rounded_number(part, 5) if type(part) is float else rounded(part, 5)
+            for part in value
+        ]
+    if isinstance(value, float):
+        return _rounded_number(value, digits)
+    return value
 
 
 def _rounded_number(value: float, digits: int) -> float:
@@ -169,11 +203,18 @@ def json_text(content: dict[str, Any]) -> str:
 
 
 def openmetrics(course: Course, state: str = "") -> str:
-    """One gauge for each number, labelled by score, state and group: several monitors do not collide."""
+    """One gauge for each number, labelled by score, state and group: several monitors
+    do not collide.
+    """
     settings = course.settings
-    about = {"score": course.identity.score or settings["score"]} | ({"state": state} if state else {})
+    about = {"score": course.identity.score or settings["score"]} | (
+        {"state": state} if state else {}
+    )
     # a group as it is called in code, and as people read it
-    rows = [({"group": row["group"], "label": row["label"]} | about, row) for row in row_dicts(course.groups)]
+    rows = [
+        ({"group": row["group"], "label": row["label"]} | about, row)
+        for row in row_dicts(course.groups)
+    ]
     end = Calendar(settings["every"], settings["timezone"]).end(course.last)
     samples = {
         "version": [({"version": __version__} | about, 1.0)],
@@ -182,14 +223,31 @@ def openmetrics(course: Course, state: str = "") -> str:
     lines: list[str] = []
     for column, (name, meaning) in all_words("gauges").items():
         # a gauge: the textfile collector of Prometheus does not know the type "info"
-        unit = [f"# UNIT propcal_{name} seconds"] if name.endswith("_seconds") else []
-        lines += [f"# TYPE propcal_{name} gauge", *unit, f"# HELP propcal_{name} {meaning}"]
+        if name.endswith("_seconds"):
+            unit = [f"# UNIT propcal_{name} seconds"]
+        else:
+            unit = []
+        lines += [
+            f"# TYPE propcal_{name} gauge",
+            *unit,
+            f"# HELP propcal_{name} {meaning}",
+        ]
         own = samples.get(column) or [(labels, row[column]) for labels, row in rows]
-        shown = ((labels, value) for labels, value in own if known(value) and not isinstance(value, Limit))
-        lines += [f"propcal_{name}{_labels(labels)} {float(value)!r}" for labels, value in shown]
+        shown = (
+            (labels, value)
+            for labels, value in own
+            if known(value) and not isinstance(value, Limit)
+        )
+        lines += [
+            f"propcal_{name}{_labels(labels)} {float(value)!r}"
+            for labels, value in shown
+        ]
     return "\n".join([*lines, "# EOF", ""])
 
 
 def _labels(texts: dict[str, Any]) -> str:
-    escaped = {key: plain(text).replace("\\", "\\\\").replace('"', '\\"') for key, text in texts.items()}
+    escaped = {
+        key: plain(text).replace("\\", "\\\\").replace('"', '\\"')
+        for key, text in texts.items()
+    }
     return "{" + ",".join(f'{key}="{text}"' for key, text in escaped.items()) + "}"

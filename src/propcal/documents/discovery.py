@@ -1,4 +1,6 @@
-"""What a search for groups found: sentences and a table, for a page of its own or a section of a report."""
+"""What a search for groups found: sentences and a table, for a page of its own or a
+section of a report.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,15 @@ from propcal.core.arguments import FEWEST_SHOWN
 from propcal.discovery.discovery import Discovery
 from propcal.discovery.finding_rows import RATIO, FoundGroup, whole
 from propcal.discovery.protected_groups import Protection
-from propcal.documents.blocks import At, Block, Document, Items, Paragraphs, Section, Verdict
+from propcal.documents.blocks import (
+    At,
+    Block,
+    Document,
+    Items,
+    Paragraphs,
+    Section,
+    Verdict,
+)
 from propcal.documents.charts import SIDES, Chart, Forest, ForestRow, ratio_axis
 from propcal.documents.words import sentence, sentences, table, words
 from propcal.numbers import Limit, capital, known, listed, without_limits
@@ -22,26 +32,56 @@ NOBODY = (
 )
 
 
-def discovery_document(discovery: Discovery, suppress: int = 0, title: str | None = None) -> Document:
+def discovery_document(
+    discovery: Discovery, suppress: int = 0, title: str | None = None
+) -> Document:
     """The document of a search, from protected counts; 0 protects nothing."""
     shown = protected_discovery(discovery, suppress)
     repaired = [] if shown.protection is None else shown.protection.sentences
     further = {
         "Protected groups": repaired,
-        "Columns that were not searched": sentences("discovery", "not_searched", shown.left_out),
+        "Columns that were not searched": sentences(
+            "discovery", "not_searched", shown.left_out
+        ),
     }
-    steps = [Items("", [words("next_steps", name) for name in ("found_why", "found_correct")])]
-    tone = "wrong" if shown.found or shown.overall["found"] else "few" if _protected_off(shown) else "noise"
-    texts = [*sentences("discovery", "overall", shown), *sentences("discovery", "others", shown)]
+    steps = [
+        Items(
+            "", [words("next_steps", name) for name in ("found_why", "found_correct")]
+        )
+    ]
+    if shown.found or shown.overall["found"]:
+        tone = "wrong"
+    elif _protected_off(shown):
+        tone = "few"
+    else:
+        tone = "noise"
+    texts = [
+        *sentences("discovery", "overall", shown),
+        *sentences("discovery", "others", shown),
+    ]
     return Document(
         brand="Search for groups",
         title=title or shown.identity.title or "Groups found by a search",
         about=[("Score", shown.identity.score)] if shown.identity.score else [],
         blocks=[
-            Verdict(tone if shown.enough else "few", _how_many(shown), texts, subject=""),
-            Paragraphs([finding(group, shown.identity) for group in shown.found], places=At.TEXT),
-            *([Section("next", "What to do next", steps, places=At.PAGE)] if shown.found else []),
-            Section("groups", "Groups found", _table(discovery, shown, suppress), places=At.PAGE | At.CARD),
+            Verdict(
+                tone if shown.enough else "few", _how_many(shown), texts, subject=""
+            ),
+            Paragraphs(
+                [finding(group, shown.identity) for group in shown.found],
+                places=At.TEXT,
+            ),
+            *(
+                [Section("next", "What to do next", steps, places=At.PAGE)]
+                if shown.found
+                else []
+            ),
+            Section(
+                "groups",
+                "Groups found",
+                _table(discovery, shown, suppress),
+                places=At.PAGE | At.CARD,
+            ),
             *(
                 Section(f"further-{i}", heading, [Paragraphs(texts)])
                 for i, (heading, texts) in enumerate(further.items())
@@ -54,18 +94,27 @@ def discovery_document(discovery: Discovery, suppress: int = 0, title: str | Non
 def discovery_section(discovery: Discovery, suppress: int = FEWEST_SHOWN) -> Section:
     """The groups found as a part of the report of an audit."""
     shown = protected_discovery(discovery, suppress)
-    blocks = [Paragraphs(discovery_sentences(shown, [])), *_table(discovery, shown, suppress)]
+    blocks = [
+        Paragraphs(discovery_sentences(shown, [])),
+        *_table(discovery, shown, suppress),
+    ]
     return Section("discovery", "Groups found by a search", blocks, "Groups found")
 
 
 def _protected_off(discovery: Discovery) -> bool:
-    """Whether the score is clearly wrong for a protected group, whose columns need not be searched."""
+    """Whether the score is clearly wrong for a protected group, whose columns need not
+    be searched.
+    """
     protection = discovery.protection
-    return protection is not None and any(row["clear"] for row in row_dicts(protection.table))
+    return protection is not None and any(
+        row["clear"] for row in row_dicts(protection.table)
+    )
 
 
 def _table(discovery: Discovery, shown: Discovery, suppress: int) -> list[Block]:
-    """The groups, with what a reader must know of their numbers; only that if there are none."""
+    """The groups, with what a reader must know of their numbers; only that if there are
+    none.
+    """
     groups = shown.found
     rows = [
         vars(group)
@@ -75,11 +124,15 @@ def _table(discovery: Discovery, shown: Discovery, suppress: int) -> list[Block]
     ]
     said = {
         "protected": shown is not discovery and bool(groups),
-        "small": any(isinstance(group.value, Limit) or not known(group.value) for group in groups),
+        "small": any(
+            isinstance(group.value, Limit) or not known(group.value) for group in groups
+        ),
         "corrected": any(group.two_scores for group in groups),
         "slopes": any(group.measure != RATIO for group in groups),
     }
-    found_groups = table("found", rows, unit=shown.identity.unit, fewest=suppress, **said)
+    found_groups = table(
+        "found", rows, unit=shown.identity.unit, fewest=suppress, **said
+    )
     if not groups:
         return [Paragraphs([found_groups.note])]
     forest = discovery_chart(shown)
@@ -92,36 +145,72 @@ def discovery_chart(discovery: Discovery) -> Chart:
     for group in discovery.found:
         value, low, high = without_limits([group.value, group.low, group.high])
         if group.measure == RATIO and known(value):
-            rows.append(ForestRow(group.name, value, low, high, look="high" if value < 1 else "low"))
+            rows.append(
+                ForestRow(
+                    group.name, value, low, high, look="high" if value < 1 else "low"
+                )
+            )
     if not rows:
-        return "No group has an O/E ratio to show." if discovery.found else NOBODY
+        if discovery.found:
+            return "No group has an O/E ratio to show."
+        return NOBODY
     corrected = any(group.two_scores for group in discovery.found)
-    after = "once the errors named before are corrected for" if corrected else ""
-    description = "O/E ratio of each group with its 95 % confidence interval after selection"
+    if corrected:
+        after = "once the errors named before are corrected for"
+    else:
+        after = ""
+    description = (
+        "O/E ratio of each group with its 95 % confidence interval after selection"
+    )
     description += f", {after}." if after else "."
     axis = ratio_axis([end for row in rows for end in (row.low, row.high)])
-    return Forest("forest-found", "O/E ratio", description, axis, rows, ends=SIDES, note=capital(after))
+    return Forest(
+        "forest-found",
+        "O/E ratio",
+        description,
+        axis,
+        rows,
+        ends=SIDES,
+        note=capital(after),
+    )
 
 
-def discovery_sentences(discovery: Discovery, groups: Sequence[FoundGroup]) -> tuple[str, ...]:
+def discovery_sentences(
+    discovery: Discovery, groups: Sequence[FoundGroup]
+) -> tuple[str, ...]:
     """What was found, with a sentence for each of these groups."""
-    overall, others = (sentences("discovery", name, discovery) for name in ("overall", "others"))
+    overall, others = (
+        sentences("discovery", name, discovery) for name in ("overall", "others")
+    )
     findings = [finding(group, discovery.identity) for group in groups]
-    repaired = [] if discovery.protection is None else discovery.protection.sentences
-    around = *others, *repaired, *sentences("discovery", "not_searched", discovery.left_out)
+    if discovery.protection is None:
+        repaired = []
+    else:
+        repaired = discovery.protection.sentences
+    around = (
+        *others,
+        *repaired,
+        *sentences("discovery", "not_searched", discovery.left_out),
+    )
     return (*overall, _how_many(discovery), *findings, *around)
 
 
 def _how_many(discovery: Discovery) -> str:
-    return sentence("discovery", "how_many", discovery, whole(discovery.overall["events"]))
+    return sentence(
+        "discovery", "how_many", discovery, whole(discovery.overall["events"])
+    )
 
 
 def finding(group: FoundGroup, identity: Identity) -> str:
-    """One group: what the test says, and whether interval and resamples agree with it."""
+    """One group: what the test says, and whether interval and resamples agree with
+    it.
+    """
     return sentence("discovery", "finding", group, whole(group.people), identity)
 
 
 def repairs(protection: Protection) -> list[str]:
     """How much of each protected group's error is removed."""
     columns = listed(list(protection.columns))
-    return sentences("discovery", "repairs", row_dicts(protection.table), protection.by, columns)
+    return sentences(
+        "discovery", "repairs", row_dicts(protection.table), protection.by, columns
+    )

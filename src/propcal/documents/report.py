@@ -1,6 +1,8 @@
-"""The report of an audit or a comparison of scores: what was found, what changed from the base, and for whom.
+"""The report of an audit or a comparison of scores: what was found, what changed from
+the base, and for whom.
 
-Counts are protected. Groups that a search found, sites and a fit have sections of their own.
+Counts are protected. Groups that a search found, sites and a fit have sections of their
+own.
 """
 
 from __future__ import annotations
@@ -14,21 +16,36 @@ from propcal.auditing.audit import Audit, correction_of, wrong_type
 from propcal.auditing.audit_tables import row_dicts
 from propcal.auditing.compare import Comparison
 from propcal.auditing.names import LOWER, MEASURE_NAMES, MISCALIBRATED, NONE_FOUND
-from propcal.auditing.pages import Pages
+from propcal.auditing.printable_results import Pages
 from propcal.auditing.score_changes import BETTER, HARDLY, WORSE
 from propcal.core.arguments import FEWEST_SHOWN
 from propcal.core.correction.fit_summary import FitSummary
 from propcal.core.groups import EVERYBODY
-from propcal.documents.audit import Around, audit_document, headline, threshold_label, verdict_block
+from propcal.documents.audit import (
+    Around,
+    audit_document,
+    headline,
+    threshold_label,
+    verdict_block,
+)
 from propcal.documents.audit_sentences import next_steps
-from propcal.documents.blocks import RATIO, At, Beside, Block, Document, Paragraphs, Section, Verdict
+from propcal.documents.blocks import (
+    RATIO,
+    At,
+    Beside,
+    Block,
+    Document,
+    Paragraphs,
+    Section,
+    Verdict,
+)
 from propcal.documents.correction import correction_blocks, fit_blocks
 from propcal.documents.data import comparison_content
 from propcal.documents.sites import sites_section
 from propcal.documents.words import sentence, sentences, table
 from propcal.numbers import Limit, capital, known
+from propcal.protect.disclosure_rule import Rule
 from propcal.protect.results import protected, protected_sites
-from propcal.protect.rule import Rule
 
 
 def report(
@@ -42,11 +59,14 @@ def report(
     sites: Any = None,
 ) -> Document:
     """What may be handed on; counts that are protected already stay so."""
-    changed, found = _correction(correction, certificate), _discovery(discovery, suppress)
+    changed = _correction(correction, certificate)
+    found = _discovery(discovery, suppress)
     around = Around(title=title or "", changed=changed, found=found, suppress=suppress)
     if sites is not None:
         section = sites_section(protected_sites(sites, suppress))
-        around = replace(around, last=[section], links=[("sites", "Sites", f"{sites.headline}.")])
+        around = replace(
+            around, last=[section], links=[("sites", "Sites", f"{sites.headline}.")]
+        )
         around = replace(around, sites=sites.headline if sites.claims else "")
     assert isinstance(result, (Audit, Comparison))
     shown = protected(result, Rule(suppress).fewest)
@@ -56,20 +76,32 @@ def report(
 
 
 def _correction(correction: Any, certificate: Any) -> list[Section]:
-    """What a correction does, and what its fit says of its own cells, without their counts."""
-    blocks = [] if correction is None else correction_blocks(correction_of(correction))
-    summary = certificate if certificate is not None else getattr(correction, "certificate_", None)
+    """What a correction does, and what its fit says of its own cells, without their
+    counts.
+    """
+    if correction is None:
+        blocks = []
+    else:
+        blocks = correction_blocks(correction_of(correction))
+    if certificate is not None:
+        summary = certificate
+    else:
+        summary = getattr(correction, "certificate_", None)
     if summary is not None and not isinstance(summary, FitSummary):
         raise wrong_type("certificate", "a FitSummary", summary)
     blocks += [] if summary is None else fit_blocks(summary)
-    return [Section("correction", "The correction", blocks, "Correction", At.PAGE)] if blocks else []
+    if blocks:
+        return [Section("correction", "The correction", blocks, "Correction", At.PAGE)]
+    return []
 
 
 def _discovery(found: Any, suppress: int) -> list[Section]:
     """Groups that a search found."""
     if found is None:
         return []
-    from propcal.discovery.discovery import Discovery  # which imports numba; a page without one does not
+    from propcal.discovery.discovery import (
+        Discovery,
+    )  # which imports numba; a page without one does not
     from propcal.documents.discovery import discovery_section
 
     if not isinstance(found, Discovery):
@@ -77,18 +109,28 @@ def _discovery(found: Any, suppress: int) -> list[Section]:
     return [discovery_section(found, suppress)]
 
 
-MOST_CHANGES, MOST_SENTENCES = 3, 4  # of a verdict; what does not fit is in the section on changes
+# of a verdict; what does not fit is in the section on changes
+MOST_CHANGES = 3
+MOST_SENTENCES = 4
 OVERALL = ("all categories", "everybody")
 
 
-def comparison_document(comparison: Comparison, around: Around | None = None) -> Document:
+def comparison_document(
+    comparison: Comparison, around: Around | None = None
+) -> Document:
     """The document of a comparison, whose counts may be protected."""
     name, audit = [*comparison.audits.items()][-1]
     unchanged = name in comparison.unchanged
     ways = [claim.direction for claim in comparison.claims_of(name)]
-    lower = comparison.changes.loc[comparison.changes["score"] == name, "brier_change"] == LOWER
-    steps = next_steps(audit, name, ways.count(WORSE), ways.count(BETTER) + int(lower.sum()))
-    steps = sentences("notes", "unchanged", audit, comparison.base) if unchanged else steps
+    lower = (
+        comparison.changes.loc[comparison.changes["score"] == name, "brier_change"]
+        == LOWER
+    )
+    steps = next_steps(
+        audit, name, ways.count(WORSE), ways.count(BETTER) + int(lower.sum())
+    )
+    if unchanged:
+        steps = sentences("notes", "unchanged", audit, comparison.base)
     compared = [
         f"For comparison, “{other}”: {one.verdict.conclusion}. {' '.join(_besides_conclusion(one))}"
         for other, one in comparison.audits.items()
@@ -110,9 +152,14 @@ def comparison_document(comparison: Comparison, around: Around | None = None) ->
 
 
 def _besides_conclusion(audit: Audit) -> Sequence[str]:
-    """The sentences of a verdict without the first one if it only repeats the conclusion."""
+    """The sentences of a verdict without the first one if it only repeats the
+    conclusion.
+    """
     verdict = audit.verdict
-    repeats = verdict.conclusion in (MISCALIBRATED, NONE_FOUND) and not verdict.ranks_backwards
+    repeats = (
+        verdict.conclusion in (MISCALIBRATED, NONE_FOUND)
+        and not verdict.ranks_backwards
+    )
     return verdict.sentences[1:] if repeats else verdict.sentences
 
 
@@ -121,11 +168,19 @@ def _verdicts(comparison: Comparison, around: Around) -> list[Block]:
     name, audit = [*comparison.audits.items()][-1]
     blocks: list[Block] = []
     for other, one in comparison.audits.items():
-        changes = [] if other == comparison.base else comparison.sentences(other)
+        if other == comparison.base:
+            changes = []
+        else:
+            changes = comparison.sentences(other)
         block = verdict_block(one, other)
         unchanged = other in comparison.unchanged
-        rest = sentences("notes", "unchanged", one, comparison.base) if unchanged else block.sentences
-        blocks.append(replace(block, sentences=_brief(changes, rest), places=At.SCREEN | At.CARD))
+        if unchanged:
+            rest = sentences("notes", "unchanged", one, comparison.base)
+        else:
+            rest = block.sentences
+        blocks.append(
+            replace(block, sentences=_brief(changes, rest), places=At.SCREEN | At.CARD)
+        )
     tone, text = last_headline(comparison)
     brief = _brief(comparison.sentences(name), audit.verdict.sentences)
     return [*blocks, Verdict(tone, text, brief, places=At.WRITTEN, links=around.links)]
@@ -140,33 +195,51 @@ def last_headline(comparison: Comparison) -> tuple[str, str]:
 
 
 def _brief(changes: Sequence[str], verdict: Sequence[str]) -> list[str]:
-    """What changed, then what the audit says; the first two sentences of the audit are never left out."""
-    return [*changes[: min(MOST_CHANGES, MOST_SENTENCES - len(verdict[:2]))], *verdict][:MOST_SENTENCES]
+    """What changed, then what the audit says; the first two sentences of the audit are
+    never left out.
+    """
+    return [*changes[: min(MOST_CHANGES, MOST_SENTENCES - len(verdict[:2]))], *verdict][
+        :MOST_SENTENCES
+    ]
 
 
 def effect_sentences(comparison: Comparison, name: str) -> list[str]:
-    """What changed for whom, and the typical gap of a cell before and after, which could be chance."""
-    typical = [comparison.audits[each].debiased["rms"]["mc"] for each in (comparison.base, name)]
+    """What changed for whom, and the typical gap of a cell before and after, which
+    could be chance.
+    """
+    typical = [
+        comparison.audits[each].debiased["rms"]["mc"]
+        for each in (comparison.base, name)
+    ]
     if not all(map(known, typical)) or name in comparison.unchanged:
         return comparison.sentences(name)
     changes = comparison.differences
-    change = changes[(changes["score"] == name) & (changes["measure"] == "mc_mean_square")]
+    change = changes[
+        (changes["score"] == name) & (changes["measure"] == "mc_mean_square")
+    ]
     sure = bool(((change["low"] > 0) | (change["high"] < 0)).any())
-    return [*comparison.sentences(name), sentence("comparison", "typical", *typical, sure)]
+    return [
+        *comparison.sentences(name),
+        sentence("comparison", "typical", *typical, sure),
+    ]
 
 
 def _changes(comparison: Comparison) -> Section:
     blocks: list[Block] = []
     for i, name in enumerate([*comparison.audits][1:]):
         heading = f"{name} compared with {comparison.base}"
-        blocks.append(Paragraphs(effect_sentences(comparison, name), heading, places=At.WRITTEN))
+        blocks.append(
+            Paragraphs(effect_sentences(comparison, name), heading, places=At.WRITTEN)
+        )
         verdict = comparison.audits[name].verdict.sentences
         if verdict[-1] not in _brief(comparison.sentences(name), verdict):
             blocks.append(Paragraphs(verdict, f"Verdict on {name}", places=At.WRITTEN))
         if name not in comparison.unchanged:
             about = comparison, name, i, heading
             blocks += [Beside(_tables(*about), even=True), *_flags(*about)]
-    return Section("change", "Before and after", blocks, link="Before and after", places=At.FULL)
+    return Section(
+        "change", "Before and after", blocks, link="Before and after", places=At.FULL
+    )
 
 
 def _tables(comparison: Comparison, name: str, i: int, heading: str) -> list[Block]:
@@ -189,10 +262,14 @@ def _tables(comparison: Comparison, name: str, i: int, heading: str) -> list[Blo
 
 
 def _change(row: Mapping[str, Any]) -> dict[str, Any]:
-    measure, low, high = MEASURE_NAMES[row["measure"]], row["low"], row["high"]
+    measure = MEASURE_NAMES[row["measure"]]
+    low = row["low"]
+    high = row["high"]
     if measure.key == RATIO and known(low) and known(high):
-        # rounded outwards, so that the difference of the two ratios as printed is in the interval
-        low, high = floor(round(100 * low, 6)) / 100, ceil(round(100 * high, 6)) / 100
+        # rounded outwards, so that the difference of the two ratios as printed is in
+        # the interval
+        low = floor(round(100 * low, 6)) / 100
+        high = ceil(round(100 * high, 6)) / 100
     return {
         "measure": measure.name,
         "digits": measure.digits,
@@ -204,27 +281,51 @@ def _change(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _flags(comparison: Comparison, name: str, i: int, heading: str) -> list[Block]:
-    """Who is newly flagged and no longer; groups in which nobody is, or too few to tell, are left out."""
+    """Who is newly flagged and no longer; groups in which nobody is, or too few to
+    tell, are left out.
+    """
     found = comparison.flags[comparison.flags["score"] == name]
     pairs = zip(found["newly_flagged"], found["no_longer_flagged"])
-    found = found.loc[[any(n != 0 and not isinstance(n, Limit) for n in pair) for pair in pairs]]
+    found = found.loc[
+        [any(n != 0 and not isinstance(n, Limit) for n in pair) for pair in pairs]
+    ]
     blocks: list[Block] = []
     for place, threshold in enumerate(found["threshold"].unique()):
-        rows, label = row_dicts(found[found["threshold"] == threshold]), threshold_label(threshold)
-        blocks.append(table("flags", rows, f"flags-{i}-{place}", heading=heading, threshold=label))
+        rows = row_dicts(found[found["threshold"] == threshold])
+        label = threshold_label(threshold)
+        blocks.append(
+            table("flags", rows, f"flags-{i}-{place}", heading=heading, threshold=label)
+        )
     return blocks
 
 
 def change_sentences(comparison: Comparison, name: str) -> list[str]:
-    """Whether the people are those of the fit; who is better and who worse off; who is flagged."""
+    """Whether the people are those of the fit; who is better and who worse off; who is
+    flagged.
+    """
     changes, flags = (
-        row_dicts(table[table["score"] == name]) for table in (comparison.changes, comparison.flags)
+        row_dicts(table[table["score"] == name])
+        for table in (comparison.changes, comparison.flags)
     )
     claims = sorted(comparison.claims_of(name), key=lambda claim: -abs(claim.size))
-    base, audit = comparison.audits[comparison.base], comparison.audits[name]
+    base = comparison.audits[comparison.base]
+    audit = comparison.audits[name]
     before, after = (
-        {claim.direction for claim in one.verdict.claims if claim.kind == "overall"} for one in (base, audit)
+        {claim.direction for claim in one.verdict.claims if claim.kind == "overall"}
+        for one in (base, audit)
     )
-    known = name in comparison.unchanged, comparison.fitted_on_these(name), after - before
-    found = claims, changes, base.labels, HARDLY, [row for row in flags if row["group"] == EVERYBODY.name]
-    return sentences("comparison", "changes", name, comparison.base, *known, *found, audit.identity)
+    known = (
+        name in comparison.unchanged,
+        comparison.fitted_on_these(name),
+        after - before,
+    )
+    found = (
+        claims,
+        changes,
+        base.labels,
+        HARDLY,
+        [row for row in flags if row["group"] == EVERYBODY.name],
+    )
+    return sentences(
+        "comparison", "changes", name, comparison.base, *known, *found, audit.identity
+    )

@@ -1,4 +1,6 @@
-"""What was found across sites: sentences from claims, forest and funnel pictures, and tables."""
+"""What was found across sites: sentences from claims, forest and funnel pictures, and
+tables.
+"""
 
 from __future__ import annotations
 
@@ -46,11 +48,20 @@ SUBGROUPS = "Subgroups were not tested here; use propcal audit."
 
 def sites_document(sites: Sites, title: str | None = None) -> Document:
     """The document of a comparison of sites."""
-    names, steps = sites.identity, sentences("sites", "next_steps", sites)
+    names = sites.identity
+    steps = sentences("sites", "next_steps", sites)
     return Document(
         brand="Comparison of sites",
-        title=title or names.title or names.score or f"Risk score at {len(sites.sites)} sites",
-        about=named_texts(Score=names.score, Outcome=names.outcome, Source=names.source, Period=names.period),
+        title=title
+        or names.title
+        or names.score
+        or f"Risk score at {len(sites.sites)} sites",
+        about=named_texts(
+            Score=names.score,
+            Outcome=names.outcome,
+            Source=names.source,
+            Period=names.period,
+        ),
         blocks=[
             _verdict(sites, SUBGROUPS),
             Section("next", "What to do next", [Items("", steps)], places=At.PAGE),
@@ -61,15 +72,25 @@ def sites_document(sites: Sites, title: str | None = None) -> Document:
 
 def sites_section(sites: Sites) -> Section:
     """Sites as a part of the report of an audit."""
-    return Section("sites", "Sites", [_verdict(sites), *_measures(sites)], link="Sites", places=At.PAGE)
+    return Section(
+        "sites",
+        "Sites",
+        [_verdict(sites), *_measures(sites)],
+        link="Sites",
+        places=At.PAGE,
+    )
 
 
 def _verdict(sites: Sites, untested: str = "") -> Verdict:
-    """Without a tick: that sites do not differ does not show that the score is right at any of them."""
+    """Without a tick: that sites do not differ does not show that the score is right at
+    any of them.
+    """
     nothing = sites.conclusion == NONE_FOUND
     tone = "wrong" if sites.claims else "few"
     sentences = [*sites.sentences, *([untested] if untested and nothing else [])]
-    return Verdict(tone, sites.headline, sentences, subject="Sites", explanation=DEFINITION)
+    return Verdict(
+        tone, sites.headline, sentences, subject="Sites", explanation=DEFINITION
+    )
 
 
 def _measures(sites: Sites) -> list[Block]:
@@ -80,7 +101,13 @@ def _measures(sites: Sites) -> list[Block]:
     ]
     pictures: list[Block] = [*(_forest(sites, name) for name in shown), *_funnel(sites)]
     pairs = [Beside(pictures[i : i + 2], even=True) for i in range(0, len(pictures), 2)]
-    return [*pairs, _table(sites), *_summary(sites), *_travel(sites), Items("Notes", sites.notes)]
+    return [
+        *pairs,
+        _table(sites),
+        *_summary(sites),
+        *_travel(sites),
+        Items("Notes", sites.notes),
+    ]
 
 
 def _table(sites: Sites) -> Table:
@@ -89,11 +116,16 @@ def _table(sites: Sites) -> Table:
     rows = [
         dict.fromkeys(sites.sites.columns, np.nan)
         | dict(row)
-        | {"site": "All sites together" if name == ALL_SITES else together, "finding": ""}
+        | {
+            "site": "All sites together" if name == ALL_SITES else together,
+            "finding": "",
+        }
         for name, row in sites.pooled.iterrows()
     ]
     tested = CHANCE if sites.conclusion != NOT_ENOUGH else NOT_ENOUGH
-    rows[0]["finding"] = next((c.direction for c in sites.claims if c.kind == "overall"), tested)
+    rows[0]["finding"] = next(
+        (c.direction for c in sites.claims if c.kind == "overall"), tested
+    )
     rows += row_dicts(sites.sites[~sites.small])
     chance = [row for row in rows if row["finding"] == CHANCE]
     unadjusted = [row for row in chance if excludes_one(*_estimate(row, RATIO)[1:])]
@@ -101,7 +133,8 @@ def _table(sites: Sites) -> Table:
         row["finding"] = f"{CHANCE} +"
     measures = []
     for name in [*SCALES][1:]:
-        heading, digits = SCALES[name].name.removeprefix("Calibration "), SCALES[name].digits
+        heading = SCALES[name].name.removeprefix("Calibration ")
+        digits = SCALES[name].digits
         measures += estimate_columns(name, heading, digits, places=At.PAGE)
     names = sites.identity
     small = names.worded(TOO_SMALL) if sites.small.any() else ""
@@ -112,13 +145,17 @@ def _table(sites: Sites) -> Table:
 def _summary(sites: Sites) -> list[Block]:
     rows = row_dicts(sites.summary.rename_axis("measure").reset_index())
     for row in rows:
-        row |= {"name": SCALES[row["measure"]].name, "digits": SCALES[row["measure"]].digits}
+        row |= {
+            "name": SCALES[row["measure"]].name,
+            "digits": SCALES[row["measure"]].digits,
+        }
         row["tau2"] = f"{row['tau2']:.4f}"
     return [table("summary", rows)] if rows else []
 
 
 def _forest(sites: Sites, name: str) -> Forest:
-    scale, rows = SCALES[name], []
+    scale = SCALES[name]
+    rows = []
     for row in row_dicts(sites.sites[~sites.small]):
         wrong = name == RATIO and row["finding"] in (TOO_HIGH, TOO_LOW)
         look = LOOKS[row["finding"]] if wrong else "noise"
@@ -126,20 +163,32 @@ def _forest(sites: Sites, name: str) -> Forest:
     description = f"{scale.name} of each site with its 95 % confidence interval"
     meaning = all_words("measures_of_sites").get(name, "")
     if name in sites.summary.index:
-        mean, low, high, *new = sites.summary.loc[name, ["mean", "low", "high", *PREDICTION]]
-        rows = [_forest_row("Mean over sites (95 % CI)", [mean, low, high], scale.digits), *rows]
-        rows.append(_forest_row("New site (95 % prediction)", [np.nan, *new], scale.digits))
+        mean, low, high, *new = sites.summary.loc[
+            name, ["mean", "low", "high", *PREDICTION]
+        ]
+        rows = [
+            _forest_row("Mean over sites (95 % CI)", [mean, low, high], scale.digits),
+            *rows,
+        ]
+        rows.append(
+            _forest_row("New site (95 % prediction)", [np.nan, *new], scale.digits)
+        )
         description += ", the mean over sites, and the interval in which 95 % of new sites are expected"
     description = f"{description}. {meaning}".strip()
-    ends, axis = SIDES if name == RATIO else ("", ""), _forest_axis(rows, scale)
-    return Forest(f"forest-{name}", scale.name, description, axis, rows, scale.right, ends)
+    ends = SIDES if name == RATIO else ("", "")
+    axis = _forest_axis(rows, scale)
+    return Forest(
+        f"forest-{name}", scale.name, description, axis, rows, scale.right, ends
+    )
 
 
 def _estimate(row: Mapping[str, Any], name: str) -> list[Any]:
     return [row[f"{name}{end}"] for end in ENDS]
 
 
-def _forest_row(label: str, estimate: Sequence[Any], digits: int, look: str = "noise") -> ForestRow:
+def _forest_row(
+    label: str, estimate: Sequence[Any], digits: int, look: str = "noise"
+) -> ForestRow:
     value, low, high = estimate
     text = ON_PAGE.estimate(value, low, high, digits)
     value, low, high = without_limits(estimate)
@@ -154,36 +203,54 @@ def _forest_axis(rows: Sequence[ForestRow], scale: Any) -> Axis:
 
 
 def _funnel(sites: Sites) -> list[Block]:
-    """Log O/E of each site against its standard error, with the lines between which 95 % lie by chance."""
+    """Log O/E of each site against its standard error, with the lines between which 95
+    % lie by chance.
+    """
     table = sites.sites[~sites.small]
     value = np.array(without_limits(table[RATIO]))
     error = table[f"{RATIO}_error"].to_numpy(dtype=np.float64)
     there = np.isfinite(value) & np.isfinite(error) & (value > 0)
     if there.sum() < 3 or RATIO not in sites.summary.index:
         return []
-    mean, most = float(sites.summary["mean"].to_dict()[RATIO]), float(error[there].max()) * 1.1
-    reach = np.exp(max(1.96 * most, float(np.abs(np.log(value[there] / mean)).max()) * 1.1))
+    mean = float(sites.summary["mean"].to_dict()[RATIO])
+    most = float(error[there].max()) * 1.1
+    reach = np.exp(
+        max(1.96 * most, float(np.abs(np.log(value[there] / mean)).max()) * 1.1)
+    )
     x = round_axis("O/E ratio", mean / reach, mean * reach, log=True)
     y = round_axis("standard error (log O/E)", most, 0.0, most=4)
     side = np.exp(1.96 * most)
     marks = [
         Mark("line", "guide", [mean / side, mean, mean * side], [most, 0.0, most]),
         Mark("line", "all-thin", [mean, mean], [0.0, most]),
-        Mark("points", "all-line", value[there], error[there], names=table["site"][there].tolist()),
+        Mark(
+            "points",
+            "all-line",
+            value[there],
+            error[there],
+            names=table["site"][there].tolist(),
+        ),
     ]
-    heading, description = "Funnel plot: sites by their precision", words("pictures", "funnel")
+    heading = "Funnel plot: sites by their precision"
+    description = words("pictures", "funnel")
     return [Plot("funnel", heading, description, x, y, marks, 500, 256)]
 
 
 def _travel(sites: Sites) -> list[Block]:
     if sites.travel is None:
         return []
-    rows = [row | {"finding": finding_text(row)} for row in row_dicts(sites.travel.table)]
+    rows = [
+        row | {"finding": finding_text(row)} for row in row_dicts(sites.travel.table)
+    ]
     blocks: list[Block] = [table("travel", rows)]
     bars = []
     for row in rows:
         for label, when in ((row["site"], "before"), ("after correction", "after")):
-            bars.append(_forest_row(label, _estimate(row, f"{RATIO}_{when}"), SCALES[RATIO].digits))
+            bars.append(
+                _forest_row(
+                    label, _estimate(row, f"{RATIO}_{when}"), SCALES[RATIO].digits
+                )
+            )
     if not any(known(bar.value) for bar in bars):
         return blocks
     heading = "O/E ratio before and after"
@@ -194,7 +261,9 @@ def _travel(sites: Sites) -> list[Block]:
 
 def _ratio_summary(sites: Sites) -> Any:
     """O/E ratios over all sites, if they were summarised."""
-    return None if RATIO not in sites.summary.index else sites.summary.loc[RATIO].to_dict()
+    if RATIO not in sites.summary.index:
+        return None
+    return sites.summary.loc[RATIO].to_dict()
 
 
 def headline(sites: Sites) -> str:
@@ -204,11 +273,21 @@ def headline(sites: Sites) -> str:
 
 def site_sentences(sites: Sites) -> tuple[str, ...]:
     """What was found, in words, from claims; numbers may be limits."""
-    return tuple(sentences("sites", "sentences", sites, sites.pooled.loc[ALL_SITES], _ratio_summary(sites)))
+    return tuple(
+        sentences(
+            "sites",
+            "sentences",
+            sites,
+            sites.pooled.loc[ALL_SITES],
+            _ratio_summary(sites),
+        )
+    )
 
 
 def finding_text(row: Any) -> str:
-    """What was found of the log loss, of the O/E ratio, and whether the corrected score is off."""
+    """What was found of the log loss, of the O/E ratio, and whether the corrected score
+    is off.
+    """
     return sentence("sites", "finding", row)
 
 

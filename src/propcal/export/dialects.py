@@ -1,7 +1,9 @@
-"""The differences between databases: quoting, types, integer division, collations, kinds of columns.
+"""The differences between databases: quoting, types, integer division, collations,
+kinds of columns.
 
-The tests run the SQL for DuckDB, SQLite, PostgreSQL and Spark. The SQL for SQL Server, Snowflake and BigQuery
-is parsed and rewritten by sqlglot in that dialect, but has not been run.
+The tests run the SQL for DuckDB, SQLite, PostgreSQL and Spark. The SQL for SQL Server,
+Snowflake and BigQuery is parsed and rewritten by sqlglot in that dialect, but has not
+been run.
 """
 
 from __future__ import annotations
@@ -25,18 +27,26 @@ def escaped(text: str) -> str:
 
 
 def postgres_text(text: str) -> str:
-    """Quote as E'...', which does not depend on the server's setting for backslashes."""
+    """Quote as E'...', which does not depend on the server's setting for
+    backslashes.
+    """
     plain = quoted(text)
-    return "E" + plain.replace("\\", "\\\\") if "\\" in text else plain
+    if "\\" in text:
+        return "E" + plain.replace("\\", "\\\\")
+    return plain
 
 
 def spark_text(text: str) -> str:
-    """Write a dollar sign by its code, because Spark replaces ${...} even within quotes."""
+    """Write a dollar sign by its code, because Spark replaces ${...} even within
+    quotes.
+    """
     return escaped(text).replace("$", "\\u0024")
 
 
 def tsql_text(text: str) -> str:
-    """Break the text after a backslash at the end of a line, which would join it with the next line."""
+    """Break the text after a backslash at the end of a line, which would join it with
+    the next line.
+    """
     whole = "N" + quoted(text)
     for end in ("\r\n", "\n"):
         whole = whole.replace("\\" + end, "\\' + N'" + end)
@@ -51,19 +61,23 @@ def bigquery_name(text: str) -> str:
 def spark_name(text: str) -> str:
     """Quote a name, unless Spark would replace a part of it."""
     if "${" in text:
-        raise InputError(f"the name {text!r} cannot be used with Spark, which replaces ${{...}} in any text")
+        raise InputError(
+            f"the name {text!r} cannot be used with Spark, which replaces ${{...}} in any text"
+        )
     return backquoted(text)
 
 
-backquoted, bracketed = doubled("`"), doubled("[")
+backquoted = doubled("`")
+bracketed = doubled("[")
 
 
 @dataclass(frozen=True)
 class Dialect:
-    """How one database writes the SQL that a correction needs; {c} is a column, {x} an expression.
+    """How one database writes the SQL that a correction needs; {c} is a column, {x} an
+    expression.
 
-    `is_fraction` is SQL that asks the database for the type of a column; without it, the kinds of columns
-    are given by the user or inferred from the levels.
+    `is_fraction` is SQL that asks the database for the type of a column; without it,
+    the kinds of columns are given by the user or inferred from the levels.
     """
 
     title: str
@@ -77,16 +91,24 @@ class Dialect:
     is_whole: str = "{x} = FLOOR({x})"
     no_nan: str = "NULLIF({x}, CAST('NaN' AS DOUBLE))"  # NaN is missing
     number: str = "CAST({c} AS DOUBLE)"
-    fraction: str = "CAST(CAST({c} AS VARCHAR) AS DOUBLE)"  # via text: every branch must accept any column
+    # via text: every branch must accept any column
+    fraction: str = "CAST(CAST({c} AS VARCHAR) AS DOUBLE)"
     bare: str = "TRIM({x})"  # a text without spaces around it; other blanks stay
-    no_zeros: str = "RTRIM(RTRIM({x}, '0'), '.')"  # a text without trailing zeros and a trailing point
+    # a text without trailing zeros and a trailing point
+    no_zeros: str = "RTRIM(RTRIM({x}, '0'), '.')"
     truth: str = "CASE WHEN {c} THEN 'true' WHEN NOT {c} THEN 'false' END"
-    exact_text: str = "{x}"  # compared by code points, regardless of the column's collation
+    exact_text: str = (
+        "{x}"  # compared by code points, regardless of the column's collation
+    )
     suffix: str = ""  # appended by exact_text
-    fence: str = ""  # ends a subquery that must not be written out wherever its columns are used
-    within: str = "GREATEST(LEAST({x}, {high}), {low})"  # {x}, but no less than {low} and no more than {high}
+    fence: str = (
+        ""  # ends a subquery that must not be written out wherever its columns are used
+    )
+    # {x}, but no less than {low} and no more than {high}
+    within: str = "GREATEST(LEAST({x}, {high}), {low})"
     is_fraction: str = ""
-    without: str = ""  # the columns of p but {x}; for a database in which CASE x computes x for each WHEN
+    # the columns of p but {x}; for a database in which CASE x computes x for each WHEN
+    without: str = ""
     has_truths: bool = True
     indexed: bool = False
     temporary_view: bool = False
@@ -98,8 +120,8 @@ class Dialect:
     def literal(self, value: float) -> str:
         """SQL for a number that is read as exactly this double.
 
-        Not every database reads decimal fractions exactly, so the double is written as an integer divided by
-        a power of two.
+        Not every database reads decimal fractions exactly, so the double is written as
+        an integer divided by a power of two.
         """
         over, below = value.as_integer_ratio()
         if abs(over) <= 1 << 53 and below == 1:
@@ -132,9 +154,13 @@ def checked(text: str, what: str) -> str:
 
 
 def _read() -> dict[str, Dialect]:
-    found = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+    found = tomllib.loads(
+        Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
+    )
     for entries in found.values():
-        entries |= {key: globals()[entries[key]] for key in ("text", "name") if key in entries}
+        entries |= {
+            key: globals()[entries[key]] for key in ("text", "name") if key in entries
+        }
     return {name: Dialect(**entries) for name, entries in found.items()}
 
 

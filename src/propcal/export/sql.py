@@ -1,4 +1,6 @@
-"""Builds the SQL that corrects scores inside a database: a lookup table with a query, or one expression."""
+"""Builds the SQL that corrects scores inside a database: a lookup table with a query,
+or one expression.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MOST_NAMED = 100  # the most patterns that the comment at the top lists
-# Longer expressions are too much for some databases: Spark ran out of memory at 4,704 lines.
+# Longer expressions are too much for some databases: Spark ran out of memory at 4,704
+# lines.
 MOST_CASE_LINES = 4_000
 
 
@@ -41,7 +44,8 @@ class SqlExport:
     query : str
         A query for the table with one more column, the corrected score.
     expression : str
-        An expression for the corrected score, for use in any query; empty for a lookup table.
+        An expression for the corrected score, for use in any query; empty for a lookup
+        table.
     caution : str
         What to do if the expression is too long for some databases; empty if it is not.
 
@@ -67,7 +71,9 @@ class SqlExport:
     @property
     def script(self) -> str:
         """The comment, statements and query as one text."""
-        return self.header + "".join(f"{statement};\n" for statement in (*self.setup, self.query))
+        return self.header + "".join(
+            f"{statement};\n" for statement in (*self.setup, self.query)
+        )
 
     def __str__(self) -> str:
         return self.script
@@ -81,7 +87,9 @@ class SqlExport:
         """The lookup table as a data frame, for loading it without the script."""
         import pandas as pd
 
-        return pd.DataFrame(dict(zip(forms.COLUMNS, forms.lookup_rows(self.lines, self.numbers).T)))
+        return pd.DataFrame(
+            dict(zip(forms.COLUMNS, forms.lookup_rows(self.lines, self.numbers).T))
+        )
 
 
 def export_sql(correction: Correction, **options: Any) -> SqlExport:
@@ -94,37 +102,57 @@ def export_sql(correction: Correction, **options: Any) -> SqlExport:
     if asked.invalid == "error":
         raise refused("sql refuses no row")
     check_choice("invalid", asked.invalid, ("null", "keep"))
-    d, form = DIALECTS[asked.dialect], asked.form
+    d = DIALECTS[asked.dialect]
+    form = asked.form
     patterns = combinations(correction, unseen)
     numbers = pattern_numbers(patterns)
     maps = correction.replay(patterns)
-    lines, added = Lines.of_maps(maps), None
+    lines = Lines.of_maps(maps)
+    added = None
     alias = "p." if form == "lookup" else ""
-    columns, types = asked.columns or {}, asked.types or {}
+    columns = asked.columns or {}
+    types = asked.types or {}
     reader = Reader(d, correction.patterns, alias, columns, types, correction.features)
-    odds, pattern = forms.odds_of(reader), _emit(d, reader.pattern())
+    odds = forms.odds_of(reader)
+    pattern = _emit(d, reader.pattern())
     if odds:
         lines, numbers, added = forms.before_and_after(maps, patterns, numbers)
     score: Any = asked.score  # any other than a text is refused
-    people, lookup = forms.qualified(d, asked.table), forms.qualified(d, asked.lookup_table)
-    source, corrected = alias + d.identifier(score), d.identifier(asked.column)
+    people = forms.qualified(d, asked.table)
+    lookup = forms.qualified(d, asked.lookup_table)
+    source = alias + d.identifier(score)
+    corrected = d.identifier(asked.column)
     kept = {"keeps_unseen": unseen == "keep", "keeps_invalid": asked.invalid == "keep"}
     setup: tuple[str, ...] = ()
     text = ""
     if form == "case":
-        writer = Writer(d, lines, numbers, source, pattern, odds and _emit(d, odds), added, **kept)
-        text, query = writer.expression(), writer.case_query(people, corrected)
+        writer = Writer(
+            d, lines, numbers, source, pattern, odds and _emit(d, odds), added, **kept
+        )
+        text = writer.expression()
+        query = writer.case_query(people, corrected)
     else:
         create, *fill = forms.make_table(d, lookup, forms.lookup_rows(lines, numbers))
         setup = (_emit(d, create), *fill)  # the rest is only numbers
-        most = 2 * prod(len(levels) + 1 for levels in patterns.levels)  # above any number of a pattern
-        d = replace(d, one_key=d.one_key and most * forms.Buckets.of_lines(lines).span < 2**62)
+        most = 2 * prod(
+            len(levels) + 1 for levels in patterns.levels
+        )  # above any number of a pattern
+        d = replace(
+            d, one_key=d.one_key and most * forms.Buckets.of_lines(lines).span < 2**62
+        )
         writer = Writer(d, lines, numbers, source, pattern, odds, added, **kept)
         query = _emit(d, writer.lookup_query(people, lookup, corrected))
-    caution = _caution(correction, len(lines), unseen) if form == "case" else ""
-    header = _header(correction, d, replace(asked, unseen=unseen), patterns, numbers[: len(patterns)])
+    if form == "case":
+        caution = _caution(correction, len(lines), unseen)
+    else:
+        caution = ""
+    header = _header(
+        correction, d, replace(asked, unseen=unseen), patterns, numbers[: len(patterns)]
+    )
     header += f"-- {caution}\n" if caution else ""
-    return SqlExport(asked.dialect, form, header, setup, query, text, lines, numbers, caution)
+    return SqlExport(
+        asked.dialect, form, header, setup, query, text, lines, numbers, caution
+    )
 
 
 def _caution(correction: Correction, n_lines: int, unseen: str) -> str:
@@ -143,22 +171,38 @@ def _caution(correction: Correction, n_lines: int, unseen: str) -> str:
 
 
 def _emit(d: Dialect, text: str) -> str:
-    """Parse and rewrite the SQL with sqlglot, which refuses SQL that is invalid in the dialect."""
+    """Parse and rewrite the SQL with sqlglot, which refuses SQL that is invalid in the
+    dialect.
+    """
     if not d.glot:
         return text
     try:
         import sqlglot
     except ImportError:
-        raise refused("sql needs sqlglot", title=d.title, how=how_to_install("sql")) from None
+        raise refused(
+            "sql needs sqlglot", title=d.title, how=how_to_install("sql")
+        ) from None
     return sqlglot.parse_one(text, read=d.glot).sql(d.glot)
 
 
-def _header(correction: Correction, d: Dialect, asked: Export, patterns: Patterns, numbers: IntArray) -> str:
-    """The comment at the top, without semicolons, at which some tools split a script."""
+def _header(
+    correction: Correction,
+    d: Dialect,
+    asked: Export,
+    patterns: Patterns,
+    numbers: IntArray,
+) -> str:
+    """The comment at the top, without semicolons, at which some tools split a
+    script.
+    """
     about = correction.about
     run = "not run in the tests of propcal, so compare some rows first"
     run = "compared with Python in the tests" if d.executed else run
-    rest = {"replay": "by the groups they belong to", "keep": "unchanged", "error": "NULL"}[str(asked.unseen)]
+    rest = {
+        "replay": "by the groups they belong to",
+        "keep": "unchanged",
+        "error": "NULL",
+    }[str(asked.unseen)]
     lines = [
         f"Corrected scores for {d.title}, written by propcal. The SQL for this database was {run}.",
         f"Correction: {_plain(about.get('method', 'by hand'))}. Fingerprint of the fitting data: "
@@ -171,17 +215,22 @@ def _header(correction: Correction, d: Dialect, asked: Export, patterns: Pattern
         folded = ", ".join(map(_plain, correction.folded))
         lines.append(f"Levels that are not listed count as other levels in: {folded}.")
     if asked.form == "lookup":
-        lines.append("Run the statements once. Run the query at the end whenever there are new people.")
+        lines.append(
+            "Run the statements once. Run the query at the end whenever there are new people."
+        )
         lines.append(
             f"Each line of the table applies from score_from to score_to, in units of 1/{UNIT}, and gives"
             " (rise * (score - score_from) + base) / width, rounded down."
         )
         names = [
-            f"pattern {n}: {_plain(pattern_name(patterns, p))}" for p, n in enumerate(numbers[:MOST_NAMED])
+            f"pattern {n}: {_plain(pattern_name(patterns, p))}"
+            for p, n in enumerate(numbers[:MOST_NAMED])
         ]
         lines += names + ["and so on"] * (len(numbers) > MOST_NAMED)
     else:
-        lines.append("The query reads the table, and can be used in any other query in place of that table.")
+        lines.append(
+            "The query reads the table, and can be used in any other query in place of that table."
+        )
     return "".join(f"-- {line}\n" for line in lines)
 
 

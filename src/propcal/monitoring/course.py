@@ -1,4 +1,6 @@
-"""Course: what a monitor found over time, as tables, alarms and claims, made from counts over time."""
+"""Course: what a monitor found over time, as tables, alarms and claims, made from
+counts over time.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from propcal.auditing.claims import NAN
-from propcal.auditing.pages import Drawn
+from propcal.auditing.printable_results import Drawn
 from propcal.core.arguments import FEWEST_SHOWN, check_choice
 from propcal.core.atoms import Atoms
 from propcal.core.bins import Bins
@@ -27,7 +29,12 @@ from propcal.monitoring.alarms import (
     printed_evidence,
     ratio_of,
 )
-from propcal.monitoring.e_processes import ALARM, CourseEvidence, evidence_over_time, true_events
+from propcal.monitoring.e_processes import (
+    ALARM,
+    CourseEvidence,
+    evidence_over_time,
+    true_events,
+)
 from propcal.monitoring.watched_groups import PeriodCounts, WatchedGroup, stakes_of
 from propcal.options import Identity
 
@@ -35,15 +42,18 @@ if TYPE_CHECKING:
     from propcal.documents.blocks import Document
     from propcal.monitoring.held_out import Recalibration
 
-ALARM_RAISED, NO_ALARM = "alarm", "no alarm"
-LEFT, LIMITS = ("left", "left_low", "left_high"), ("ratio_low", "ratio_high")
+ALARM_RAISED = "alarm"
+NO_ALARM = "no alarm"
+LEFT = ("left", "left_low", "left_high")
+LIMITS = ("ratio_low", "ratio_high")
 
 
 @dataclass(frozen=True, eq=False)
 class CourseSource:
     """What a course was computed from: pages that are handed on protect its counts.
 
-    `left_out` is the number of people without a score or an outcome, `notes` are the notes without theirs.
+    `left_out` is the number of people without a score or an outcome, `notes` are the
+    notes without theirs.
     """
 
     atoms: Atoms
@@ -61,18 +71,22 @@ class Course(Drawn):
     conclusion : str
         "alarm" or "no alarm".
     alarms : tuple of Alarm
-        Those of groups that the verdict names come first, and among them the first that were raised.
+        Those of groups that the verdict names come first, and among them the first that
+        were raised.
     claims : tuple of CourseClaim
-        What the verdict states, one claim for each group that it names, in the order of the alarms.
+        What the verdict states, one claim for each group that it names, in the order of
+        the alarms.
     periods : DataFrame
-        The ordinary picture: each group in each period, with its O/E ratio and 95 % interval, which is not
-        adjusted for the number of groups nor of looks.
+        The ordinary picture: each group in each period, with its O/E ratio and 95 %
+        interval, which is not adjusted for the number of groups nor of looks.
     evidence : DataFrame
-        Each test of each group after each period, adjusted for the number of tests. An alarm is raised at 20.
+        Each test of each group after each period, adjusted for the number of tests. An
+        alarm is raised at 20.
     groups : DataFrame
-        Each group: its evidence now and at its highest, whether the verdict names it or what is left of its
-        alarm (see `Alarm`), 95 % limits of its O/E ratio over the whole time that hold for all groups at once
-        and at every look, and the last period beside the one before.
+        Each group: its evidence now and at its highest, whether the verdict names it or
+        what is left of its alarm (see `Alarm`), 95 % limits of its O/E ratio over the
+        whole time that hold for all groups at once and at every look, and the last
+        period beside the one before.
     people : int, or a limit
         All people of all periods.
     sentences : tuple of str
@@ -124,11 +138,16 @@ class Course(Drawn):
 
     @property
     def ranked(self) -> pd.DataFrame:
-        """The groups as tables list them: those that the verdict names, other alarms, then by evidence."""
+        """The groups as tables list them: those that the verdict names, other alarms,
+        then by evidence.
+        """
         place = {alarm.group: -i for i, alarm in reversed(list(enumerate(self.alarms)))}
         order = [place.get(name, -len(self.alarms)) for name in self.groups["group"]]
-        by, rising = ["_place", "highest", "group"], [False, False, True]
-        ranked = self.groups.assign(_place=order).sort_values(by, ascending=rising, kind="stable")
+        by = ["_place", "highest", "group"]
+        rising = [False, False, True]
+        ranked = self.groups.assign(_place=order).sort_values(
+            by, ascending=rising, kind="stable"
+        )
         return ranked.drop(columns="_place")
 
     def new_alarms(self, periods: Sequence[str]) -> tuple[Alarm, ...]:
@@ -139,7 +158,10 @@ class Course(Drawn):
         """One of the tables: "groups", "periods", "evidence" or "alarms"."""
         check_choice("kind", kind, ("groups", "periods", "evidence", "alarms"))
         if kind == "alarms":
-            return pd.DataFrame([vars(alarm) for alarm in self.alarms], columns=list(Alarm.__annotations__))
+            return pd.DataFrame(
+                [vars(alarm) for alarm in self.alarms],
+                columns=list(Alarm.__annotations__),
+            )
         table: pd.DataFrame = getattr(self, kind)
         return table.copy()
 
@@ -149,7 +171,9 @@ class Course(Drawn):
         return COURSE_CHARTS
 
     def to_json(self, suppress: int | None = None) -> str:
-        """Everything as JSON; with `suppress=11`, counts are protected: see the guide to the report."""
+        """Everything as JSON; with `suppress=11`, counts are protected: see the guide
+        to the report.
+        """
         from propcal.documents.data import course_content, json_text, rounded
         from propcal.protect.courses import protected_course
 
@@ -158,25 +182,33 @@ class Course(Drawn):
     def _document(self, suppress: int = 0, title: str | None = None) -> Document:
         from propcal.documents.course import course_document
         from propcal.protect.courses import protected_course
-        from propcal.protect.rule import Rule
+        from propcal.protect.disclosure_rule import Rule
 
         return course_document(protected_course(self, Rule(suppress).fewest), title)
 
     def to_metrics(
-        self, path: str | PathLike[str] | None = None, *, suppress: int = FEWEST_SHOWN, state: str = ""
+        self,
+        path: str | PathLike[str] | None = None,
+        *,
+        suppress: int = FEWEST_SHOWN,
+        state: str = "",
     ) -> str:
-        """The newest numbers as OpenMetrics text, for the textfile collector of Prometheus.
+        """The newest numbers as OpenMetrics text, for the textfile collector of
+        Prometheus.
 
-        Numbers of few people are left out, and other counts changed by up to 2, unless `suppress` is 0.
-        Every number has the labels `score` and `state`, if one is given: the command line takes the name of
-        the state file, so that several monitors can write to one folder.
+        Numbers of few people are left out, and other counts changed by up to 2, unless
+        `suppress` is 0. Every number has the labels `score` and `state`, if one is
+        given: the command line takes the name of the state file, so that several
+        monitors can write to one folder.
         """
         from propcal.documents.data import openmetrics
         from propcal.protect.courses import protected_course
-        from propcal.protect.rule import Rule
+        from propcal.protect.disclosure_rule import Rule
         from propcal.render.html import write_page
 
-        return write_page(openmetrics(protected_course(self, Rule(suppress).fewest), state), path)
+        return write_page(
+            openmetrics(protected_course(self, Rule(suppress).fewest), state), path
+        )
 
 
 def course_of(
@@ -190,17 +222,27 @@ def course_of(
     facts: Mapping[str, Any] = MappingProxyType({}),
     left_out: int = 0,
 ) -> Course:
-    """Put counts over time into evidence, alarms, tables and claims; `facts` are for notes on the data."""
-    groups, stakes = [one.group for one in watched], stakes_of(watched)
+    """Put counts over time into evidence, alarms, tables and claims; `facts` are for
+    notes on the data.
+    """
+    groups = [one.group for one in watched]
+    stakes = stakes_of(watched)
     sums = PeriodCounts.of(atoms, groups, bins)
-    labels = group_labels(groups, atoms.patterns, identity.labels, everyone=identity.everyone)
+    labels = group_labels(
+        groups, atoms.patterns, identity.labels, everyone=identity.everyone
+    )
     found = evidence_over_time(sums, stakes, reference)
 
     from propcal.documents.words import sentences
 
-    raised, names = alarms_of(sums, found, labels, bins, reference), (labels, bins, reference)
-    alarms = ExplainedAlarms(raised, atoms, groups, stakes, names).in_order() if raised else ()
-    periods, people = _periods(sums, labels), int(sums.people[:, 0].sum())
+    raised = alarms_of(sums, found, labels, bins, reference)
+    names = (labels, bins, reference)
+    if raised:
+        alarms = ExplainedAlarms(raised, atoms, groups, stakes, names).in_order()
+    else:
+        alarms = ()
+    periods = _periods(sums, labels)
+    people = int(sums.people[:, 0].sum())
     notes = sentences("course", "of_data", identity, settings, **facts)
     alike = sentences("notes", "alike", float(sums.positives[:, 0].sum()), people)
     more = {"reference": list(reference), "periods": list(sums.periods), "alarm": ALARM}
@@ -222,12 +264,19 @@ def course_of(
 
 def left_out_notes(people: Any, identity: Identity) -> list[str]:
     """How many people could not be counted, if there were any."""
-    return [f"{identity.count(people)} without a score or an outcome were left out."] if people else []
+    if people:
+        return [
+            f"{identity.count(people)} without a score or an outcome were left out."
+        ]
+    return []
 
 
-def _rows(sums: PeriodCounts, labels: Sequence[str], tests: Sequence[str]) -> dict[str, Any]:
+def _rows(
+    sums: PeriodCounts, labels: Sequence[str], tests: Sequence[str]
+) -> dict[str, Any]:
     """The columns that name a row: periods first, then tests, then groups."""
-    n, names = len(sums.periods) * len(tests), [group.name for group in sums.groups]
+    n = len(sums.periods) * len(tests)
+    names = [group.name for group in sums.groups]
     return {
         "period": np.repeat(sums.periods, len(tests) * len(names)),
         "test": np.tile(np.repeat(tests, len(names)), len(sums.periods)),
@@ -238,7 +287,10 @@ def _rows(sums: PeriodCounts, labels: Sequence[str], tests: Sequence[str]) -> di
 
 def _periods(sums: PeriodCounts, labels: Sequence[str]) -> pd.DataFrame:
     """Each group in each period."""
-    counts = [part.reshape(-1, part.shape[2]) for part in (sums.people, sums.positives, sums.score)]
+    counts = [
+        part.reshape(-1, part.shape[2])
+        for part in (sums.people, sums.positives, sums.score)
+    ]
     people, positives, score = (part.sum(axis=1) for part in counts)
     value, low, high = np.array([ratio_of(*parts) for parts in zip(*counts)]).T
     numbers = {
@@ -253,7 +305,9 @@ def _periods(sums: PeriodCounts, labels: Sequence[str]) -> pd.DataFrame:
     return pd.DataFrame(_rows(sums, labels, [""]) | numbers).drop(columns="test")
 
 
-def _evidence(sums: PeriodCounts, evidence: CourseEvidence, labels: Sequence[str]) -> pd.DataFrame:
+def _evidence(
+    sums: PeriodCounts, evidence: CourseEvidence, labels: Sequence[str]
+) -> pd.DataFrame:
     """Each test of each group after each period."""
     value = printed_evidence(evidence.adjusted)
     alarm = np.maximum.accumulate(value, axis=0) >= ALARM
@@ -268,14 +322,21 @@ def _groups(
     alarms: Sequence[Alarm],
     stakes: FloatArray,
 ) -> pd.DataFrame:
-    """One row for each group: evidence, the verdict, and the last period beside the one before."""
-    n, kinds, best = len(sums.groups), np.array(evidence.kinds), evidence.adjusted.max(axis=1)
-    raised, last = best >= np.log(ALARM), periods[-n:].reset_index(drop=True)
+    """One row for each group: evidence, the verdict, and the last period beside the one
+    before.
+    """
+    n = len(sums.groups)
+    kinds = np.array(evidence.kinds)
+    best = evidence.adjusted.max(axis=1)
+    raised = best >= np.log(ALARM)
+    last = periods[-n:].reset_index(drop=True)
     first = np.array(sums.periods)[raised.argmax(axis=0)]
     of_group = {alarm.group: alarm for alarm in alarms}
     alarm_of = [of_group.get(group.name) for group in sums.groups]
     events, expected = (part.sum(axis=(0, 2)) for part in (sums.positives, sums.score))
-    limits = np.array([true_events(n, ALARM / stake) for n, stake in zip(events, stakes)])
+    limits = np.array(
+        [true_events(n, ALARM / stake) for n, stake in zip(events, stakes)]
+    )
     table = {
         "group": last["group"],
         "label": last["label"],
@@ -286,8 +347,13 @@ def _groups(
         "alarm": raised.any(axis=0),
         "raised": np.where(raised.any(axis=0), first, ""),
         "named": [alarm is not None and not alarm.explained_by for alarm in alarm_of],
-        "explained_by": ["" if alarm is None else alarm.explained_by for alarm in alarm_of],
-        **{name: [NAN if alarm is None else getattr(alarm, name) for alarm in alarm_of] for name in LEFT},
+        "explained_by": [
+            "" if alarm is None else alarm.explained_by for alarm in alarm_of
+        ],
+        **{
+            name: [NAN if alarm is None else getattr(alarm, name) for alarm in alarm_of]
+            for name in LEFT
+        },
         **{name: ratio(end, expected) for name, end in zip(LIMITS, limits.T)},
     }
     return with_last_periods(pd.DataFrame(table), periods)
@@ -295,7 +361,13 @@ def _groups(
 
 def with_last_periods(table: pd.DataFrame, periods: pd.DataFrame) -> pd.DataFrame:
     """A table of all groups with the numbers of the last period and the one before."""
-    n, numbers = len(table), ["people", *periods.columns[5:]]
+    n = len(table)
+    numbers = ["people", *periods.columns[5:]]
     last = periods[numbers][-n:].reset_index(drop=True)
-    before = periods[numbers][-2 * n : -n].reset_index(drop=True).reindex(range(n)).add_prefix("before_")
+    before = (
+        periods[numbers][-2 * n : -n]
+        .reset_index(drop=True)
+        .reindex(range(n))
+        .add_prefix("before_")
+    )
     return pd.concat([table, last, before], axis=1)

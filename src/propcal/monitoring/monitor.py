@@ -1,4 +1,6 @@
-"""Monitor: adds new periods to a state, and says whether the score is still right for every group."""
+"""Monitor: adds new periods to a state, and says whether the score is still right for
+every group.
+"""
 
 from __future__ import annotations
 
@@ -17,16 +19,16 @@ from propcal.core.grid import from_grid, significant
 from propcal.core.groups import Groups, group_labels
 from propcal.core.patterns import PERIOD
 from propcal.core.reduction import by_key, keyed, rescored, with_parts
-from propcal.data.dated_people import DatedAtoms, Dating, dated_atoms
-from propcal.data.file_source import are_paths, source_of
-from propcal.data.levels import warn_of_new_levels
-from propcal.data.periods import Calendar, days, span_of
-from propcal.data.source import NamedColumns
 from propcal.errors import Argument, InputError, refused, shown
 from propcal.monitoring.course import Course, course_of
 from propcal.monitoring.held_out import Recalibration, would_recalibrating_help
 from propcal.monitoring.watched_groups import WatchedGroup, not_watched, watch
 from propcal.options import Identity
+from propcal.reading.dated_people import DatedAtoms, Dating, dated_atoms
+from propcal.reading.file_source import are_paths, source_of
+from propcal.reading.levels import warn_of_new_levels
+from propcal.reading.periods import Calendar, days, span_of
+from propcal.reading.source import NamedColumns
 
 NAMES = {
     "groups": "groups",
@@ -34,7 +36,10 @@ NAMES = {
     "n_bins": "the number of risk ranges",
     "binning": "the risk ranges",
 }
-FREE = ("delay", "drop_missing")  # what later runs may change: the atoms of earlier periods stay as they are
+FREE = (
+    "delay",
+    "drop_missing",
+)  # what later runs may change: the atoms of earlier periods stay as they are
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -65,9 +70,16 @@ class MonitorSettings:
         check_number("gamma", self.gamma, above=0, at_most=1)
         check_number("rho", self.rho, above=0, at_most=1)
         if not isinstance(self.binning, str):
-            self.binning = tuple(float(edge) for edge in np.asarray(self.binning).ravel())
-        if self.positive is not None and not isinstance(self.positive, (str, int, float, bool)):
-            raise InputError(Argument("positive") + f" must be a single value; got {shown(self.positive)}")
+            self.binning = tuple(
+                float(edge) for edge in np.asarray(self.binning).ravel()
+            )
+        if self.positive is not None and not isinstance(
+            self.positive, (str, int, float, bool)
+        ):
+            raise InputError(
+                Argument("positive")
+                + f" must be a single value; got {shown(self.positive)}"
+            )
         _ = self.calendar, self.reference, self.columns  # checks them
 
     @property
@@ -78,12 +90,16 @@ class MonitorSettings:
     @property
     def columns(self) -> NamedColumns:
         """What the columns are taken for."""
-        own = {name: getattr(self, name) for name in ("groups", "positive", "drop_missing")}
+        own = {
+            name: getattr(self, name) for name in ("groups", "positive", "drop_missing")
+        }
         return NamedColumns(self.score, self.outcome, **own)
 
     @property
     def reference(self) -> list[str]:
-        """The periods that later ones are compared with; none if the reference is perfect calibration."""
+        """The periods that later ones are compared with; none if the reference is
+        perfect calibration.
+        """
         if self.baseline is None:
             return []
         first, dots, last = str(self.baseline).partition("..")
@@ -92,37 +108,52 @@ class MonitorSettings:
         except InputError as error:
             raise InputError(Argument("baseline") + ": " + error.message) from None
         if not found:
-            raise InputError(Argument("baseline") + f": {shown(self.baseline)} ends before it begins")
+            raise InputError(
+                Argument("baseline") + f": {shown(self.baseline)} ends before it begins"
+            )
         return found
 
     @property
     def settings(self) -> dict[str, Any]:
         """The settings as they are written in the state."""
-        return {f.name: _jsonable(getattr(self, f.name)) for f in fields(MonitorSettings)}
+        return {
+            f.name: _jsonable(getattr(self, f.name)) for f in fields(MonitorSettings)
+        }
 
     def change(self, given: Mapping[str, Any]) -> None:
-        """Change the settings that may change; refuse the others, and say what differs."""
-        own, free = self.settings, {}
+        """Change the settings that may change; refuse the others, and say what
+        differs.
+        """
+        own = self.settings
+        free = {}
         for name, setting in given.items():
             value: Any = days(setting) if name == "delay" else _jsonable(setting)
-            if isinstance(setting, Groups) and {*value["columns"]} == {*own[name]["columns"]}:
+            if isinstance(setting, Groups) and {*value["columns"]} == {
+                *own[name]["columns"]
+            }:
                 value["columns"] = own[name]["columns"]
             if own[name] == value:
                 continue
             if name not in FREE:
                 before, now = _differing(own[name], value)
                 what = NAMES.get(name, "the setting")
-                raise refused("fixed setting", name=name, what=what, before=before, now=now)
+                raise refused(
+                    "fixed setting", name=name, what=what, before=before, now=now
+                )
             free[name] = value
         vars(self).update(free)
 
 
 def _definition(groups: Any) -> Groups:
-    """Groups by columns, or a definition that lists its columns, or one that a state has."""
+    """Groups by columns, or a definition that lists its columns, or one that a state
+    has.
+    """
     if isinstance(groups, Mapping):
         return Groups(**groups)
     if isinstance(groups, Groups):
-        return groups if groups.columns is not None else replace(groups, columns=[])
+        if groups.columns is not None:
+            return groups
+        return replace(groups, columns=[])
     return Groups(columns=[groups] if isinstance(groups, str) else list(groups))
 
 
@@ -149,7 +180,9 @@ SCORE_BITS = 7  # binary digits of a score that are kept, so that the state stay
 
 @dataclass(frozen=True)
 class PeriodRecord:
-    """What the state knows of a period beside its atoms: enough to notice the same people again."""
+    """What the state knows of a period beside its atoms: enough to notice the same
+    people again.
+    """
 
     people: int
     fingerprint: str
@@ -159,7 +192,8 @@ class PeriodRecord:
 
 @dataclass(frozen=True)
 class Added:
-    """What a run changed: periods that are new, replaced, already there and the same, or held back.
+    """What a run changed: periods that are new, replaced, already there and the same,
+    or held back.
 
     `replaced_people` has, for each replaced period, how many people it had and has now.
     """
@@ -179,28 +213,30 @@ class Added:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class Monitor(MonitorSettings):
-    """Watch a score over time, group by group, with tests that may be looked at as often as one likes.
+    """Watch a score over time, group by group, with tests that may be looked at as
+    often as one likes.
 
     Parameters
     ----------
     score, outcome, time : str
-        Columns with the risk score, the outcome, and the date or time at which a person was scored. Times
-        with an offset are converted to `timezone`; others are taken as they are.
+        Columns with the risk score, the outcome, and the date or time at which a person
+        was scored. Times with an offset are converted to `timezone`; others are taken
+        as they are.
     groups : list of str, or Groups
         Columns that define the groups.
     every : {"month", "day", "week", "quarter", "year"}
     timezone : str, default="UTC"
     delay : str or int, default=0
-        How long after the end of a period its outcomes are known: "30d", "6w" or days. Younger periods are
-        held back.
+        How long after the end of a period its outcomes are known: "30d", "6w" or days.
+        Younger periods are held back.
     outcome_time : str, optional
         Column with the time of the outcome, which must not be before `time`.
     baseline : str, optional
-        A period, or a range such as "2025-01..2025-06", that later periods are compared with; by default the
-        reference is perfect calibration.
+        A period, or a range such as "2025-01..2025-06", that later periods are compared
+        with; by default the reference is perfect calibration.
     positive, drop_missing, gamma, rho, n_bins, binning
-        As for `propcal.audit`. A group is watched from the run on in which its share of all people is at
-        least `gamma`.
+        As for `propcal.audit`. A group is watched from the run on in which its share of
+        all people is at least `gamma`.
     labels, unit, score_name, outcome_name, title, source
         What things are called in words, as for `propcal.audit`.
 
@@ -235,19 +271,22 @@ class Monitor(MonitorSettings):
     @property
     def identity(self) -> Identity:
         """What things are called."""
-        unit, labels = self.unit or "people", self.labels or {}
-        return Identity(self.title, self.score_name, self.outcome_name, unit, labels, self.source)
+        unit = self.unit or "people"
+        labels = self.labels or {}
+        return Identity(
+            self.title, self.score_name, self.outcome_name, unit, labels, self.source
+        )
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Monitor:
         """Read a state that `save` wrote."""
-        from propcal.files.atoms_file import load_monitor
+        from propcal.formats.atoms_file import load_monitor
 
         return load_monitor(path)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the state, whole or not at all. An existing file is replaced."""
-        from propcal.files.atoms_file import save_monitor
+        from propcal.formats.atoms_file import save_monitor
 
         save_monitor(self, path)
 
@@ -268,8 +307,9 @@ class Monitor(MonitorSettings):
     ) -> Added:
         """Add the periods of a data frame or of files.
 
-        Periods that the state has already are left alone if their people are the same, and refused if they
-        differ, unless `replace` names them. If anything is refused, the state does not change.
+        Periods that the state has already are left alone if their people are the same,
+        and refused if they differ, unless `replace` names them. If anything is refused,
+        the state does not change.
 
         Parameters
         ----------
@@ -287,7 +327,9 @@ class Monitor(MonitorSettings):
         """
         for period in replace:
             self.calendar.start(period)
-        dating = Dating(self.time, self.calendar, self.outcome_time, days(self.delay), as_of)
+        dating = Dating(
+            self.time, self.calendar, self.outcome_time, days(self.delay), as_of
+        )
         source = source_of(people, na=na, memory_limit=memory_limit, progress=progress)
         found = dated_atoms(source, self.columns, dating)
         if not (found.periods or found.held_back or found.undated):
@@ -305,56 +347,97 @@ class Monitor(MonitorSettings):
         records, same, before = dict(self.records), [], self.records
         for period, atoms in dated.periods.items():
             refuse_unmonitored(atoms)
-            record = PeriodRecord(atoms.n_people, atoms.people_fingerprint(), atoms.left_out.people)
+            record = PeriodRecord(
+                atoms.n_people, atoms.people_fingerprint(), atoms.left_out.people
+            )
             known = before.get(period)
             if known is not None and period not in replaced:
                 if known.fingerprint != record.fingerprint:
-                    key = "other people" if known.people != record.people else "other scores"
-                    raise refused(key, period=period, people=known.people, now=record.people)
+                    if known.people != record.people:
+                        key = "other people"
+                    else:
+                        key = "other scores"
+                    raise refused(
+                        key, period=period, people=known.people, now=record.people
+                    )
                 same.append(period)
                 continue
-            records[period] = replace(record, late=bool(before) and period < max(before))
+            records[period] = replace(
+                record, late=bool(before) and period < max(before)
+            )
         changed = [period for period in dated.periods if period not in same]
         again = [period for period in changed if period in before]
-        replaced_people = {period: (before[period].people, records[period].people) for period in again}
+        replaced_people = {
+            period: (before[period].people, records[period].people) for period in again
+        }
         if changed:
-            self._rebuild({period: _small(dated.periods[period]) for period in changed}, records)
+            self._rebuild(
+                {period: _small(dated.periods[period]) for period in changed}, records
+            )
         new = tuple(period for period in changed if period not in again)
-        return Added(new, tuple(again), tuple(same), dated.held_back, dated.undated, replaced_people)
+        return Added(
+            new,
+            tuple(again),
+            tuple(same),
+            dated.held_back,
+            dated.undated,
+            replaced_people,
+        )
 
-    def _rebuild(self, changed: dict[str, Atoms], records: dict[str, PeriodRecord]) -> None:
+    def _rebuild(
+        self, changed: dict[str, Atoms], records: dict[str, PeriodRecord]
+    ) -> None:
         try:
             atoms = with_parts(self.atoms, changed, PERIOD)
         except InputError as error:
-            raise InputError("the new periods have other groups than the state: " + error.message) from None
+            raise InputError(
+                "the new periods have other groups than the state: " + error.message
+            ) from None
         if self.atoms is not None:
-            known = dict(zip(self.atoms.patterns.attributes, self.atoms.patterns.levels))
+            known = dict(
+                zip(self.atoms.patterns.attributes, self.atoms.patterns.levels)
+            )
             new = keyed(changed, PERIOD)
-            warn_of_new_levels(known, new.patterns, new.pattern_sums(new.people), self.gamma)
+            warn_of_new_levels(
+                known, new.patterns, new.pattern_sums(new.people), self.gamma
+            )
         edges = self.edges
         if not edges:  # quantiles are those of these people
             people: dict[str, Any] = {"score": atoms.score, "weight": atoms.weight}
-            edges = from_grid(make_bins(self.binning, self.n_bins, rho=self.rho, **people).edges).tolist()
+            edges = from_grid(
+                make_bins(self.binning, self.n_bins, rho=self.rho, **people).edges
+            ).tolist()
         watched = watch(atoms, self.columns.words, self.gamma, self.watched)
-        self.atoms, self.records, self.edges, self.watched = atoms, records, edges, watched
+        self.atoms = atoms
+        self.records = records
+        self.edges = edges
+        self.watched = watched
 
-    def course(self, *, recalibrate: bool = False, held_out: int | None = None) -> Course:
-        """What was found so far: the evidence for each group, alarms, and the ordinary picture.
+    def course(
+        self, *, recalibrate: bool = False, held_out: int | None = None
+    ) -> Course:
+        """What was found so far: the evidence for each group, alarms, and the ordinary
+        picture.
 
         Parameters
         ----------
         recalibrate : bool, default=False
-            Also find out whether recalibrating on recent periods would help (this takes a few seconds).
+            Also find out whether recalibrating on recent periods would help (this takes
+            a few seconds).
         held_out : int, optional
-            On how many of the last periods that is judged; by default a quarter of those since the onset.
+            On how many of the last periods that is judged; by default a quarter of
+            those since the onset.
         """
-        atoms, reference = self._atoms(), self.reference
+        atoms = self._atoms()
+        reference = self.reference
         known = [period for period in reference if period in self.records]
         if reference and not known:
             raise refused("empty baseline", baseline=self.baseline)
         from propcal import __version__
 
-        about = {name: value for name, value in self.settings.items() if name != "groups"}
+        about = {
+            name: value for name, value in self.settings.items() if name != "groups"
+        }
         found = course_of(
             atoms,
             self.watched,
@@ -367,10 +450,16 @@ class Monitor(MonitorSettings):
         )
         if not recalibrate:
             return found
-        return replace(found, recalibration=self.recalibration(found, held_out=held_out))
+        return replace(
+            found, recalibration=self.recalibration(found, held_out=held_out)
+        )
 
-    def recalibration(self, course: Course | None = None, *, held_out: int | None = None) -> Recalibration:
-        """Would recalibrating help? Fitted on recent periods except the last, and judged on those."""
+    def recalibration(
+        self, course: Course | None = None, *, held_out: int | None = None
+    ) -> Recalibration:
+        """Would recalibrating help? Fitted on recent periods except the last, and
+        judged on those.
+        """
         course = self.course() if course is None else course
         return would_recalibrating_help(
             by_key(self._atoms(), PERIOD),
@@ -383,15 +472,21 @@ class Monitor(MonitorSettings):
 
     def _atoms(self) -> Atoms:
         if self.atoms is None:
-            raise InputError("the monitor has no people yet", next_step="Add some with Monitor.add")
+            raise InputError(
+                "the monitor has no people yet", next_step="Add some with Monitor.add"
+            )
         return self.atoms
 
     def _facts(self, reference: Sequence[str]) -> dict[str, Any]:
         """What a reader should know of the data; "of_data" in course.jinja says it."""
-        atoms, identity, periods = self._atoms(), self.identity, self.periods
+        atoms = self._atoms()
+        identity = self.identity
+        periods = self.periods
         every = self.calendar.span(periods[0], periods[-1])
         small = not_watched(atoms, self.columns.words, self.gamma, self.watched)
-        labels = group_labels(small, atoms.patterns, identity.labels, everyone=identity.everyone)
+        labels = group_labels(
+            small, atoms.patterns, identity.labels, everyone=identity.everyone
+        )
         return {
             "reference": span_of(reference) if reference else "",
             "gaps": [period for period in every if period not in self.records],
@@ -403,10 +498,15 @@ class Monitor(MonitorSettings):
 def refuse_unmonitored(atoms: Atoms) -> None:
     """Refuse outcomes and weights whose noise is not known."""
     if not atoms.frequencies or atoms.soft:
-        what = "the outcomes are soft labels" if atoms.frequencies else "there are survey weights"
+        if atoms.frequencies:
+            what = "the outcomes are soft labels"
+        else:
+            what = "there are survey weights"
         raise InputError(f"{what}; a monitor needs outcomes of 0 and 1 without weights")
 
 
 def _small(atoms: Atoms) -> Atoms:
-    """People with scores of few digits, so that the size of a state does not grow with their number."""
+    """People with scores of few digits, so that the size of a state does not grow with
+    their number.
+    """
     return rescored(atoms, significant(atoms.score, SCORE_BITS, decimals=2))

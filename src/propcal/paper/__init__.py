@@ -1,1 +1,3 @@
-"""Reproduces the paper's theory, simulation and hospital-admission experiment, and checks its claims."""
+"""Reproduces the paper's theory, simulation and hospital-admission experiment, and
+checks its claims.
+"""

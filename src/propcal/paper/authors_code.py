@@ -1,8 +1,10 @@
-"""Algorithm 1 as the paper's public code runs it, written from a description of that code.
+"""Algorithm 1 as the paper's public code runs it, written from a description of that
+code.
 
-Within a sweep the bins are frozen: a person stays in the bin of the score with which the sweep began, however
-far updates move it. Scores are clipped to [0, 1] at the end of the sweep. The limit counts visits to
-categories, whether they are updated or not. DC loss compares full intersections with the next one in order.
+Within a sweep the bins are frozen: a person stays in the bin of the score with which
+the sweep began, however far updates move it. Scores are clipped to [0, 1] at the end of
+the sweep. The limit counts visits to categories, whether they are updated or not. DC
+loss compares full intersections with the next one in order.
 """
 
 from __future__ import annotations
@@ -19,12 +21,15 @@ from propcal.core.grid import BoolArray, FloatArray
 
 
 def single_and_full(attributes: Sequence[str]) -> list[list[str]]:
-    """The combinations of attributes that define groups: each by itself, and all together.
+    """The combinations of attributes that define groups: each by itself, and all
+    together.
 
     >>> single_and_full(["race", "gender", "insurance"])
     [['race'], ['gender'], ['insurance'], ['race', 'gender', 'insurance']]
     """
-    return [[name] for name in attributes] + ([[*attributes]] if len(attributes) > 1 else [])
+    return [[name] for name in attributes] + (
+        [[*attributes]] if len(attributes) > 1 else []
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,13 +42,17 @@ class FrozenFit:
 
     @property
     def n_sweeps(self) -> int:
-        """The number of sweeps over all categories; the last one of a fit that converged changes nothing."""
+        """The number of sweeps over all categories; the last one of a fit that
+        converged changes nothing.
+        """
         return len(self.shifts)
 
     def apply(self, score: FloatArray, code: Any, inside: BoolArray) -> FloatArray:
-        """Corrected scores of people by their patterns; each depends on that person alone.
+        """Corrected scores of people by their patterns; each depends on that person
+        alone.
 
-        `inside` says which groups of the fit contain which patterns; these may be new ones.
+        `inside` says which groups of the fit contain which patterns; these may be new
+        ones.
         """
         for shift in self.shifts:
             score = _moved(score, code, inside, shift)
@@ -72,7 +81,8 @@ def fit_frozen(
     inside : array of bool, shape (n_groups, n_patterns)
         Which groups contain which patterns, in the order of the sweep.
     alpha, rho : float
-        The cutoff is alpha * max(outcome rate, rho) for PMCBoost, and alpha for MCBoost (`rho` None).
+        The cutoff is alpha * max(outcome rate, rho) for PMCBoost, and alpha for MCBoost
+        (`rho` None).
     min_share : float
         The smallest share of all people that a category may have.
     eta : float
@@ -80,7 +90,10 @@ def fit_frozen(
     n_bins, max_visits : int
     """
     rule = np.array([alpha, -1.0 if rho is None else rho, min_share * len(score), eta])
-    n_updates, visits_left, changed, shifts = 0, max_visits, 1, list[FloatArray]()
+    n_updates = 0
+    visits_left = max_visits
+    changed = 1
+    shifts = list[FloatArray]()
     while changed and visits_left > 0:
         sums = _sums(score, outcome, code, inside.shape[1], n_bins)
         shift, changed = _sweep(*sums, inside, rule, visits_left)
@@ -88,13 +101,19 @@ def fit_frozen(
         n_updates += changed
         shifts.append(shift)
         score = _moved(score, code, inside, shift)
-    return FrozenFit(shifts, n_updates, not changed and visits_left >= 0)  # after a whole sweep
+    return FrozenFit(
+        shifts, n_updates, not changed and visits_left >= 0
+    )  # after a whole sweep
 
 
-def _moved(score: FloatArray, code: Any, inside: BoolArray, shift: FloatArray) -> FloatArray:
+def _moved(
+    score: FloatArray, code: Any, inside: BoolArray, shift: FloatArray
+) -> FloatArray:
     """Each score with the shifts of the groups that contain its pattern, clipped."""
     by_pattern = inside.T.astype(np.float64) @ shift
-    return np.asarray(np.clip(score + by_pattern[code, _bins(score, shift.shape[1])], 0.0, 1.0))
+    return np.asarray(
+        np.clip(score + by_pattern[code, _bins(score, shift.shape[1])], 0.0, 1.0)
+    )
 
 
 def _bins(score: FloatArray, n_bins: int) -> Any:
@@ -102,22 +121,34 @@ def _bins(score: FloatArray, n_bins: int) -> Any:
     return np.minimum((score * n_bins).astype(np.int64), n_bins - 1)
 
 
-def _sums(score: FloatArray, outcome: Any, code: Any, n_patterns: int, n_bins: int) -> list[FloatArray]:
+def _sums(
+    score: FloatArray, outcome: Any, code: Any, n_patterns: int, n_bins: int
+) -> list[FloatArray]:
     """People, outcomes and scores of every (pattern, bin)."""
-    place, n = code * n_bins + _bins(score, n_bins), n_patterns * n_bins
-    return [np.bincount(place, of, n).reshape(-1, n_bins).astype(float) for of in (None, outcome, score)]
+    place = code * n_bins + _bins(score, n_bins)
+    n = n_patterns * n_bins
+    return [
+        np.bincount(place, of, n).reshape(-1, n_bins).astype(float)
+        for of in (None, outcome, score)
+    ]
 
 
 @compiled
-def _sweep(people: Any, positives: Any, total: Any, inside: Any, rule: Any, visits: int) -> tuple[Any, int]:
+def _sweep(
+    people: Any, positives: Any, total: Any, inside: Any, rule: Any, visits: int
+) -> tuple[Any, int]:
     """One sweep: the shift of every (group, bin), and the number of updates."""
-    by_group, shift, n_updates = np.zeros((len(inside), people.shape[1])), np.zeros(people.shape), 0
+    by_group = np.zeros((len(inside), people.shape[1]))
+    shift = np.zeros(people.shape)
+    n_updates = 0
     for g in range(len(inside)):
         for j in range(people.shape[1]):
             if visits == 0:
                 return by_group, n_updates
             visits -= 1
-            n, events, scores = 0.0, 0.0, 0.0
+            n = 0.0
+            events = 0.0
+            scores = 0.0
             for p in range(len(people)):
                 if inside[g, p]:
                     n += people[p, j]
@@ -138,10 +169,17 @@ def _sweep(people: Any, positives: Any, total: Any, inside: Any, rule: Any, visi
 
 
 def neighbours_dc(table: Categories, rho: float, depth: int) -> float:
-    """DC loss over full intersections of `depth` attributes, each compared with the next one in order."""
+    """DC loss over full intersections of `depth` attributes, each compared with the
+    next one in order.
+    """
     full = [len(group.conditions) == depth for group in table.collection.groups]
     rates = np.where(table.eligible, np.maximum(table.outcome_rate, rho), np.nan)[full]
     if np.isnan(rates).all():
         return float("nan")
     columns = (column[~np.isnan(column)] for column in rates.T)
-    return float(max((np.abs(np.diff(np.log(c))).max() for c in columns if len(c) > 1), default=0.0))
+    return float(
+        max(
+            (np.abs(np.diff(np.log(c))).max() for c in columns if len(c) > 1),
+            default=0.0,
+        )
+    )

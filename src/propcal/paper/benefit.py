@@ -1,4 +1,6 @@
-"""Who gains and who loses by post-processing: errors of the same patients before and after, by subgroup."""
+"""Who gains and who loses by post-processing: errors of the same patients before and
+after, by subgroup.
+"""
 
 from __future__ import annotations
 
@@ -22,16 +24,30 @@ from propcal.paper.trial_arrays import subgroup
 from propcal.paper.trial_store import KEYS, Evidence
 from propcal.render.matplotlib_style import SMALL, TEXT, labels, short
 
-# Algorithm 1 with the paper's middle settings; alpha varies. Our method has its defaults.
+# Algorithm 1 with the paper's middle settings; alpha varies. Our method has its
+# defaults.
 SETTING = {"gamma": 0.05, "rho": 0.1}
-ALPHA, FINE_ALPHA = 0.1, 0.01  # the alphas of which stores have curves
+# the alphas of which stores have curves
+ALPHA = 0.1
+FINE_ALPHA = 0.01
 FEWEST = 20  # shuffles for a verdict
-HELPS, HARMS, UNCLEAR, UNCHANGED = "helps", "harms", "no clear change", "no change"
+HELPS = "helps"
+HARMS = "harms"
+UNCLEAR = "no clear change"
+UNCHANGED = "no change"
 TOO_FEW = "too few shuffles"
-LARGEST, ALL_CELLS = "largest error", "largest error, all cells"
-AVERAGE, PREDICTION = "average error", "prediction error"
-# The columns of the store with the errors; the average error comes from the counts of the curves.
-COLUMNS = {LARGEST: "sizes_pmc_loss", ALL_CELLS: "pmc_loss", AVERAGE: "average", PREDICTION: "log_loss"}
+LARGEST = "largest error"
+ALL_CELLS = "largest error, all cells"
+AVERAGE = "average error"
+PREDICTION = "prediction error"
+# The columns of the store with the errors; the average error comes from the counts of
+# the curves.
+COLUMNS = {
+    LARGEST: "sizes_pmc_loss",
+    ALL_CELLS: "pmc_loss",
+    AVERAGE: "average",
+    PREDICTION: "log_loss",
+}
 NAMES = {BASE: "before", OURS: "propcal's default"}
 SHOWN_MODEL = "RF"
 MOST_DIGITS = 5  # a change that is smaller than these can show is written as 0
@@ -39,23 +55,35 @@ MOST_DIGITS = 5  # a change that is smaller than these can show is written as 0
 
 def method_name(method: str, alpha: float) -> str:
     """A method with its alpha, as tables and figures call it."""
-    return NAMES.get(method, method) if pd.isna(alpha) else f"{method}, alpha {alpha:g}"
+    if pd.isna(alpha):
+        return NAMES.get(method, method)
+    return f"{method}, alpha {alpha:g}"
 
 
 def _with_names(frame: pd.DataFrame) -> pd.DataFrame:
-    return frame.assign(name=[method_name(*pair) for pair in zip(frame["method"], frame["alpha"])])
+    return frame.assign(
+        name=[method_name(*pair) for pair in zip(frame["method"], frame["alpha"])]
+    )
 
 
 def _chosen(evidence: Evidence) -> pd.DataFrame:
     """The trials that are compared, in the order of the store and of the methods."""
     trials = evidence.stored
-    same = np.logical_and.reduce([np.isclose(trials[name], value) for name, value in SETTING.items()])
-    chosen = trials[(same & trials["method"].isin((MC, PMC))) | trials["method"].isin((BASE, OURS))]
-    return in_order(evidence, chosen, ["groups", "model", "method", "alpha"]).drop_duplicates(KEYS)
+    same = np.logical_and.reduce(
+        [np.isclose(trials[name], value) for name, value in SETTING.items()]
+    )
+    chosen = trials[
+        (same & trials["method"].isin((MC, PMC))) | trials["method"].isin((BASE, OURS))
+    ]
+    return in_order(
+        evidence, chosen, ["groups", "model", "method", "alpha"]
+    ).drop_duplicates(KEYS)
 
 
 def average_errors(evidence: Evidence) -> pd.DataFrame:
-    """The average error of the subgroups, for each seed, base model and setting with curves."""
+    """The average error of the subgroups, for each seed, base model and setting with
+    curves.
+    """
     found = evidence.group_sums[evidence.group_sums["positives"] > 0]
     weighted = found.assign(error=found["people"] * found["off"] / found["positives"])
     total = weighted.groupby(KEYS)[["error", "people"]].sum()
@@ -63,29 +91,52 @@ def average_errors(evidence: Evidence) -> pd.DataFrame:
 
 
 def benefit(evidence: Evidence) -> pd.DataFrame:
-    """How each method changes the errors of each base model, in percent of the base model's.
+    """How each method changes the errors of each base model, in percent of the base
+    model's.
 
     Returns
     -------
     frame
-        groups, model, method, alpha (NaN for ours), smallest (the smallest cell of the fit, in rows; NaN for
-        ours), measure, n_seeds, before and after (medians), change (median percent) with low and high (95 %
-        bootstrap interval over seeds), better and worse (share of the seeds), verdict.
+        groups, model, method, alpha (NaN for ours), smallest (the smallest cell of the
+        fit, in rows; NaN for ours), measure, n_seeds, before and after (medians),
+        change (median percent) with low and high (95 % bootstrap interval over seeds),
+        better and worse (share of the seeds), verdict.
     """
     trials = _chosen(evidence).merge(average_errors(evidence), on=KEYS, how="left")
-    whose, names = ["seed", "model", "groups"], ["groups", "model", "method", "alpha"]
+    whose = ["seed", "model", "groups"]
+    names = ["groups", "model", "method", "alpha"]
     base = trials[trials["method"] == BASE].drop_duplicates(whose).set_index(whose)
-    treated = trials[trials["method"] != BASE].join(base[[*COLUMNS.values()]].add_prefix("base_"), on=whose)
+    treated = trials[trials["method"] != BASE].join(
+        base[[*COLUMNS.values()]].add_prefix("base_"), on=whose
+    )
     rows = []
     values: Any
     for values, part in treated.groupby(names, sort=False, dropna=False):
-        n, alpha = float(part["n_post"].median()), float(values[-1])
-        smallest = max(1, ceil(n * alpha * SETTING["gamma"] / N_BINS)) if alpha == alpha else np.nan
+        n = float(part["n_post"].median())
+        alpha = float(values[-1])
+        if alpha == alpha:
+            smallest = max(1, ceil(n * alpha * SETTING["gamma"] / N_BINS))
+        else:
+            smallest = np.nan
         for measure, column in COLUMNS.items():
             both = part[[f"base_{column}", column]].dropna().to_numpy(dtype=float)
-            rows += [(*values, smallest, measure, *_compared(both))] if len(both) else []
-    columns = [*names, "smallest", "measure", "n_seeds", "before", "after", "change", "low", "high"]
-    return _with_names(pd.DataFrame(rows, columns=[*columns, "better", "worse", "verdict"]))
+            rows += (
+                [(*values, smallest, measure, *_compared(both))] if len(both) else []
+            )
+    columns = [
+        *names,
+        "smallest",
+        "measure",
+        "n_seeds",
+        "before",
+        "after",
+        "change",
+        "low",
+        "high",
+    ]
+    return _with_names(
+        pd.DataFrame(rows, columns=[*columns, "better", "worse", "verdict"])
+    )
 
 
 def _compared(both: FloatArray) -> tuple[Any, ...]:
@@ -112,37 +163,74 @@ def verdict_on(change: float, low: float, high: float, n_seeds: int) -> str:
         return TOO_FEW
     if change == low == high == 0:
         return UNCHANGED
-    return HELPS if high < 0 else HARMS if low > 0 else UNCLEAR
+    if high < 0:
+        return HELPS
+    if low > 0:
+        return HARMS
+    return UNCLEAR
 
 
 def observed_to_expected(evidence: Evidence) -> pd.DataFrame:
-    """O/E ratio of each subgroup before and after: median over seeds, with the range of most seeds.
+    """O/E ratio of each subgroup before and after: median over seeds, with the range of
+    most seeds.
 
     Returns
     -------
     frame
-        groups, model, group_name, method, alpha, share (of the test set), rate (observed), ratio, low and
-        high (5th and 95th percentile over seeds), n_seeds. Only subgroups with a share of at least gamma.
+        groups, model, group_name, method, alpha, share (of the test set), rate
+        (observed), ratio, low and high (5th and 95th percentile over seeds), n_seeds.
+        Only subgroups with a share of at least gamma.
     """
     names = ["groups", "model", "group_name", "method", "alpha"]
     sums = _chosen(evidence)[KEYS].merge(evidence.group_sums, on=KEYS)
-    sums = sums.assign(share=sums["people"] / sums["n_test"], ratio=sums["positives"] / sums["score_sum"])
+    sums = sums.assign(
+        share=sums["people"] / sums["n_test"],
+        ratio=sums["positives"] / sums["score_sum"],
+    )
     each = sums.groupby(names, sort=False, dropna=False)
     total = each[["positives", "people"]].sum()
     ratio = each["ratio"]
-    found = {"share": each["share"].mean(), "rate": total["positives"] / total["people"]}
-    found |= {"ratio": ratio.median(), "low": ratio.quantile(0.05), "high": ratio.quantile(0.95)}
+    found = {
+        "share": each["share"].mean(),
+        "rate": total["positives"] / total["people"],
+    }
+    found |= {
+        "ratio": ratio.median(),
+        "low": ratio.quantile(0.05),
+        "high": ratio.quantile(0.95),
+    }
     ratios = pd.DataFrame({**found, "n_seeds": each.size()}).reset_index()
-    return _with_names(ratios[ratios["share"] >= SETTING["gamma"]].reset_index(drop=True))
+    return _with_names(
+        ratios[ratios["share"] >= SETTING["gamma"]].reset_index(drop=True)
+    )
 
 
 def benefit_tables(stores: Mapping[str, Evidence]) -> list[Table]:
-    """What the stores of several outcomes say: the outcomes, how often methods help, changes, O/E ratios."""
-    found = pd.concat([benefit(e).assign(outcome=name) for name, e in stores.items()], ignore_index=True)
-    ratios = pd.concat([observed_to_expected(e).assign(outcome=name) for name, e in stores.items()])
-    known: dict[str, Any] = {"unit": next(iter(stores.values())).columns.unit, "fewest": FEWEST}
-    rows = [(name, _rate(e), str(e.n_seeds), _auroc(e), e.setup.name) for name, e in stores.items()]
-    headings = ["outcome", "observed rate in test sets", "shuffles", "AUROC of the models", "set-up"]
+    """What the stores of several outcomes say: the outcomes, how often methods help,
+    changes, O/E ratios.
+    """
+    found = pd.concat(
+        [benefit(e).assign(outcome=name) for name, e in stores.items()],
+        ignore_index=True,
+    )
+    ratios = pd.concat(
+        [observed_to_expected(e).assign(outcome=name) for name, e in stores.items()]
+    )
+    known: dict[str, Any] = {
+        "unit": next(iter(stores.values())).columns.unit,
+        "fewest": FEWEST,
+    }
+    rows = [
+        (name, _rate(e), str(e.n_seeds), _auroc(e), e.setup.name)
+        for name, e in stores.items()
+    ]
+    headings = [
+        "outcome",
+        "observed rate in test sets",
+        "shuffles",
+        "AUROC of the models",
+        "set-up",
+    ]
     outcomes = pd.DataFrame(rows, columns=headings)
     return [
         table_of("benefit_outcomes", outcomes, outcomes, **known),
@@ -153,10 +241,16 @@ def benefit_tables(stores: Mapping[str, Evidence]) -> list[Table]:
 
 
 def _tally(found: pd.DataFrame, unit: str) -> pd.DataFrame:
-    """A row for each method and alpha: in how many comparisons it helps, does nothing clear, and harms."""
+    """A row for each method and alpha: in how many comparisons it helps, does nothing
+    clear, and harms.
+    """
     each = found.groupby("name", sort=False)
-    smallest = each["smallest"].min().map("{:,.0f}".format).replace("nan", "chosen by tests")
-    counted = found.groupby(["name", "measure"])["verdict"].agg(_counted).unstack("measure")
+    smallest = (
+        each["smallest"].min().map("{:,.0f}".format).replace("nan", "chosen by tests")
+    )
+    counted = (
+        found.groupby(["name", "measure"])["verdict"].agg(_counted).unstack("measure")
+    )
     first = pd.DataFrame({f"smallest cell in the fitting data, {unit}": smallest})
     counted = counted.reindex(columns=[*COLUMNS]).fillna("–")
     return first.join(counted).rename_axis("method").reset_index()
@@ -170,29 +264,47 @@ def _counted(verdicts: pd.Series) -> str:
 
 
 def _changes(found: pd.DataFrame) -> pd.DataFrame:
-    """One row for each outcome, grouping, base model, method and alpha, with the errors side by side."""
+    """One row for each outcome, grouping, base model, method and alpha, with the errors
+    side by side.
+    """
     names = ["outcome", "groups", "model", "name"]
     cells = found.assign(cell=[*map(_change, found.to_dict("records"))])
     wide = cells.set_index([*names, "measure"])["cell"].unstack("measure")
-    wide = wide.reindex(pd.MultiIndex.from_frame(found[names].drop_duplicates()), columns=[*COLUMNS])
+    wide = wide.reindex(
+        pd.MultiIndex.from_frame(found[names].drop_duplicates()), columns=[*COLUMNS]
+    )
     return wide.fillna("–").reset_index().rename(columns={"name": "method"})
 
 
 def _change(row: Mapping[Any, Any]) -> str:
-    """An error before and after, its change in percent with the interval, and the verdict if it is clear."""
+    """An error before and after, its change in percent with the interval, and the
+    verdict if it is clear.
+    """
     if pd.isna(row["change"]):
         return "–"
     scale, digits, sign = (1, 4, "") if row["measure"] == PREDICTION else (100, 1, " %")
-    errors = " → ".join(f"{scale * row[name]:.{digits}f}{sign}" for name in ("before", "after"))
-    digits = 0 if abs(row["change"]) >= 10 else 1 if abs(row["change"]) >= 1 else 2
-    change, low, high = (_signed(row[name], digits) for name in ("change", "low", "high"))
+    errors = " → ".join(
+        f"{scale * row[name]:.{digits}f}{sign}" for name in ("before", "after")
+    )
+    if abs(row["change"]) >= 10:
+        digits = 0
+    elif abs(row["change"]) >= 1:
+        digits = 1
+    else:
+        digits = 2
+    change, low, high = (
+        _signed(row[name], digits) for name in ("change", "low", "high")
+    )
     interval = "" if pd.isna(row["low"]) else f" ({low} to {high})"
     said = f"{errors}; {change} %{interval}; {100 * row['better']:.0f} / {100 * row['worse']:.0f}"
-    return f"{said}; {row['verdict']}" if row["verdict"] in (HELPS, HARMS) else said
+    if row["verdict"] in (HELPS, HARMS):
+        return f"{said}; {row['verdict']}"
+    return said
 
 
 def _signed(value: float, digits: int = 0) -> str:
-    """A number with its sign, with more digits if it would be rounded to 0; 0 has no sign.
+    """A number with its sign, with more digits if it would be rounded to 0; 0 has no
+    sign.
 
     >>> _signed(0.0), _signed(12.6), _signed(-0.24, 1), _signed(0.374), _signed(-0.0002, 2)
     ('0', '+13', '-0.2', '+0.4', '-0.0002')
@@ -205,34 +317,60 @@ def _signed(value: float, digits: int = 0) -> str:
 
 
 def _ratios(found: pd.DataFrame, stores: Mapping[str, Evidence]) -> pd.DataFrame:
-    """A row for each outcome, base model and subgroup: O/E ratios before and with each method."""
-    methods, rows = list(dict.fromkeys(found["name"])), []
+    """A row for each outcome, base model and subgroup: O/E ratios before and with each
+    method.
+    """
+    methods = list(dict.fromkeys(found["name"]))
+    rows = []
     whose = found.groupby(["outcome", "groups", "model", "group_name"], sort=False)
     for (outcome, groups, model, group), part in whose:
         ratio = part.set_index("name")["ratio"]
         cells = (f"{ratio[name]:.2f}" if name in ratio else "–" for name in methods)
         who = subgroup(str(group), stores[str(outcome)].attributes[str(groups)])
-        share, rate = (f"{100 * part[name].iloc[0]:.1f} %" for name in ("share", "rate"))
+        share, rate = (
+            f"{100 * part[name].iloc[0]:.1f} %" for name in ("share", "rate")
+        )
         rows.append((outcome, model, who, share, rate, *cells))
-    return pd.DataFrame(rows, columns=["outcome", "model", "subgroup", "share", "observed rate", *methods])
+    return pd.DataFrame(
+        rows,
+        columns=["outcome", "model", "subgroup", "share", "observed rate", *methods],
+    )
 
 
 def _auroc(evidence: Evidence) -> str:
     """The AUROC of the base models."""
-    medians = evidence.stored[evidence.stored["method"] == BASE].groupby("model")["auroc"].median()
-    return ", ".join(f"{model} {medians[model]:.2f}" for model in evidence.models if model in medians)
+    medians = (
+        evidence.stored[evidence.stored["method"] == BASE]
+        .groupby("model")["auroc"]
+        .median()
+    )
+    return ", ".join(
+        f"{model} {medians[model]:.2f}" for model in evidence.models if model in medians
+    )
 
 
 def _rate(evidence: Evidence) -> str:
-    """The share of the rows of all test sets together with the outcome; the store has no rate of the data."""
-    n = evidence.curves.loc[evidence.curves["method"] == BASE, ["people", "positives"]].sum()
-    return f"{100 * n['positives'] / n['people']:.1f} %" if n["people"] else "–"
+    """The share of the rows of all test sets together with the outcome; the store has
+    no rate of the data.
+    """
+    n = evidence.curves.loc[
+        evidence.curves["method"] == BASE, ["people", "positives"]
+    ].sum()
+    if n["people"]:
+        return f"{100 * n['positives'] / n['people']:.1f} %"
+    return "–"
 
 
 def outcome_names(names: Sequence[str], stores: Sequence[Evidence]) -> list[str]:
-    """The names of the outcomes on the page: those given, one for each store, or their columns."""
+    """The names of the outcomes on the page: those given, one for each store, or their
+    columns.
+    """
     if names and len(names) != len(stores):
-        raise refused("paper names", names=plural(len(names), "name"), stores=plural(len(stores), "store"))
+        raise refused(
+            "paper names",
+            names=plural(len(names), "name"),
+            stores=plural(len(stores), "store"),
+        )
     found = list(names) or [evidence.columns.outcome for evidence in stores]
     for name in found:
         if (n := found.count(name)) > 1:
@@ -241,13 +379,20 @@ def outcome_names(names: Sequence[str], stores: Sequence[Evidence]) -> list[str]
 
 
 def benefit_page(stores: Mapping[str, Evidence], about: str, images: str) -> str:
-    """The tables and pictures as a page in Markdown; `images` is the path from the page to the pictures."""
+    """The tables and pictures as a page in Markdown; `images` is the path from the page
+    to the pictures.
+    """
     from propcal.render.markdown import escaped
 
     first = ["# Whom does a correction help, and whom does it harm?\n"]
     first += [f"{escaped(about)}\n"] if about else []
-    outcomes, tally, changes, ratios = (table.markdown() for table in benefit_tables(stores))
-    change, drawn = (f"![{parts.words_of(name)['title']}]({images}/{name}.png)\n" for name in PICTURES)
+    outcomes, tally, changes, ratios = (
+        table.markdown() for table in benefit_tables(stores)
+    )
+    change, drawn = (
+        f"![{parts.words_of(name)['title']}]({images}/{name}.png)\n"
+        for name in PICTURES
+    )
     return "\n".join([*first, outcomes, tally, change, drawn, ratios, changes])
 
 
@@ -262,52 +407,95 @@ _LOOKS[FINE] = {**LOOKS[PMC], "markerfacecolor": "white"}
 def benefit_figures(stores: Mapping[str, Evidence]) -> dict[str, Any]:
     """The two pictures by file name."""
     first = next(iter(stores.values()))
-    model = SHOWN_MODEL if SHOWN_MODEL in first.models else first.models[0]
+    if SHOWN_MODEL in first.models:
+        model = SHOWN_MODEL
+    else:
+        model = first.models[0]
     shuffles = plural(min(evidence.n_seeds for evidence in stores.values()), "shuffle")
-    known = {"shuffles": shuffles, "model": MODEL_NAMES[model].capitalize(), "unit": first.columns.unit}
+    known = {
+        "shuffles": shuffles,
+        "model": MODEL_NAMES[model].capitalize(),
+        "unit": first.columns.unit,
+    }
     drawn = dict(zip(PICTURES, (_draw_changes(stores), _draw_ratios(stores, model))))
     for name, figure in drawn.items():
-        parts.note_below(figure, parts.words_of(name)["note"].format(**known, share=100 * SETTING["gamma"]))
+        parts.note_below(
+            figure,
+            parts.words_of(name)["note"].format(**known, share=100 * SETTING["gamma"]),
+        )
     return drawn
 
 
 def _draw_changes(stores: Mapping[str, Evidence]) -> Any:
-    """A row of panels for each outcome, a column for each measure; points are changes of the error."""
+    """A row of panels for each outcome, a column for each measure; points are changes
+    of the error.
+    """
     found = {name: benefit(evidence) for name, evidence in stores.items()}
-    places = list(dict.fromkeys(pair for f in found.values() for pair in zip(f["groups"], f["model"])))
+    places = list(
+        dict.fromkeys(
+            pair for f in found.values() for pair in zip(f["groups"], f["model"])
+        )
+    )
     panels = {}
     for outcome, frame in found.items():
         row = map(places.index, zip(frame["groups"], frame["model"]))
         placed = frame.assign(value=frame["change"], place=[*row])
-        panels[outcome] = {m: placed[placed["measure"] == m] for m in (LARGEST, AVERAGE, PREDICTION)}
+        panels[outcome] = {
+            m: placed[placed["measure"] == m] for m in (LARGEST, AVERAGE, PREDICTION)
+        }
     groupings = (groups.replace(" x ", " × ").replace("_", " ") for groups, _ in places)
-    words = [f"{short(MODEL_NAMES[m])}\n{short(groups)}" for groups, (_, m) in zip(groupings, places)]
+    words = [
+        f"{short(MODEL_NAMES[m])}\n{short(groups)}"
+        for groups, (_, m) in zip(groupings, places)
+    ]
     # MCBoost changes little at this alpha; its numbers are in the tables
-    return _points(panels, (PMC_NAME, FINE, OURS_NAME), words, 0, "change, %\n← better   worse →")
+    return _points(
+        panels, (PMC_NAME, FINE, OURS_NAME), words, 0, "change, %\n← better   worse →"
+    )
 
 
 def _draw_ratios(stores: Mapping[str, Evidence], model: str) -> Any:
-    """A panel for each outcome: the O/E ratio of each subgroup of the last grouping, before and after."""
-    found, first = {}, next(iter(stores.values()))
+    """A panel for each outcome: the O/E ratio of each subgroup of the last grouping,
+    before and after.
+    """
+    found = {}
+    first = next(iter(stores.values()))
     for outcome, evidence in stores.items():
         frame = observed_to_expected(evidence)
         last = evidence.grouping_names[-1]
         frame = frame[(frame["model"] == model) & (frame["groups"] == last)]
         found[short(outcome)] = frame.assign(value=frame["ratio"])
-    groups = sorted({group for frame in found.values() for group in frame["group_name"]})
-    panels = {name: f.assign(place=f["group_name"].map(groups.index)) for name, f in found.items()}
-    words = labels([subgroup(group, [*first.attributes.values()][-1]) for group in groups], 48, 2)
+    groups = sorted(
+        {group for frame in found.values() for group in frame["group_name"]}
+    )
+    panels = {
+        name: f.assign(place=f["group_name"].map(groups.index))
+        for name, f in found.items()
+    }
+    words = labels(
+        [subgroup(group, [*first.attributes.values()][-1]) for group in groups], 48, 2
+    )
     shown = (BEFORE, MC_NAME, PMC_NAME, OURS_NAME)
-    return _points({"": panels}, shown, words, 1, "O/E ratio\n← predicts too high   too low →")
+    return _points(
+        {"": panels}, shown, words, 1, "O/E ratio\n← predicts too high   too low →"
+    )
 
 
-def _points(panels: Panels, wanted: Sequence[str], words: list[str], middle: float, xlabel: str) -> Any:
-    """Rows of panels by their labels, with a point and an interval for each `place` (row) and method."""
+def _points(
+    panels: Panels, wanted: Sequence[str], words: list[str], middle: float, xlabel: str
+) -> Any:
+    """Rows of panels by their labels, with a point and an interval for each `place`
+    (row) and method.
+    """
     frames = [frame for row in panels.values() for frame in row.values()]
     there = {name for frame in frames for name in frame["name"]}
     shown = {name: {"ms": 4, **_LOOKS[name]} for name in wanted if name in there}
     height = 1.3 + len(panels) * (0.5 + 0.135 * len(words) * (len(shown) + parts.GAP))
-    sharex = "col" if middle == 0 else "all"  # changes of different errors are not comparable, ratios are
+    # changes of different errors are not comparable, ratios are
+    if middle == 0:
+        sharex = "col"
+    else:
+        sharex = "all"
     shape = (len(panels), len(frames) // len(panels))
     figure, grid = parts.panels(PAGE, height, *shape, sharex=sharex, sharey=True)
     for axes, (label, row) in zip(grid, panels.items()):
@@ -318,5 +506,7 @@ def _points(panels: Panels, wanted: Sequence[str], words: list[str], middle: flo
             parts.labelled(ax, title, xlabel if label == [*panels][-1] else "")
         axes[0].set_ylabel(short(label), fontsize=TEXT, fontweight="bold")
         axes[0].set_yticks(middles, words, fontsize=SMALL)
-    parts.legend_above(figure, [parts.entry(name, **{"lw": 0, **look}) for name, look in shown.items()])
+    parts.legend_above(
+        figure, [parts.entry(name, **{"lw": 0, **look}) for name, look in shown.items()]
+    )
     return figure

@@ -1,4 +1,6 @@
-"""The paper's claims about the experiment, judged by their tests on all seeds and on resamples of them."""
+"""The paper's claims about the experiment, judged by their tests on all seeds and on
+resamples of them.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +21,19 @@ from propcal.paper.settings import BASE, MC, MODELS, PMC, RULES, toml_file
 from propcal.paper.tables import Table, table_of
 from propcal.paper.trial_store import Evidence
 
-AGREES, DIFFERS, UNDECIDED, VACUOUS = "agrees", "differs", "undecided", "vacuous"
+AGREES = "agrees"
+DIFFERS = "differs"
+UNDECIDED = "undecided"
+VACUOUS = "vacuous"
 CONTRADICTED = "the paper contradicts itself"
-VERDICTS: dict[str, list[str]] = toml_file("words.toml")["verdicts"]  # of one claim, and of several
+VERDICTS: dict[str, list[str]] = toml_file("words.toml")[
+    "verdicts"
+]  # of one claim, and of several
 SURE = 0.9  # the share of resamples that must agree, or differ, for a verdict
 N_DRAWS = 200
-HOW: str = toml_file("words.toml")["claims"]["how"].format(n_draws=N_DRAWS, sure=100 * SURE)
+HOW: str = toml_file("words.toml")["claims"]["how"].format(
+    n_draws=N_DRAWS, sure=100 * SURE
+)
 
 
 @dataclass(frozen=True)
@@ -46,15 +55,21 @@ class Claim:
     of_its_patients: bool = False
 
     def check(self, case: Case) -> tuple[bool | None, str]:
-        """Whether the trials agree, None if there is nothing to compare; and the numbers."""
+        """Whether the trials agree, None if there is nothing to compare; and the
+        numbers.
+        """
         agrees, numbers = getattr(predicates, self.test)(case, **self.options)
         return (None if agrees is None else bool(agrees)), numbers
 
 
 def _claim(content: Mapping[str, Any]) -> Claim:
-    fields = {"options" if name == "with" else name: value for name, value in content.items()}
+    fields = {
+        "options" if name == "with" else name: value for name, value in content.items()
+    }
     reasons = toml_file("claims.toml")["why"]
-    return Claim(**fields | {"why": " ".join(reasons.get(key, key) for key in content["why"])})
+    return Claim(
+        **fields | {"why": " ".join(reasons.get(key, key) for key in content["why"])}
+    )
 
 
 CLAIMS = tuple(map(_claim, toml_file("claims.toml")["claim"]))
@@ -64,9 +79,10 @@ CLAIMS = tuple(map(_claim, toml_file("claims.toml")["claim"]))
 class Judgement:
     """A claim with its verdict, the numbers behind it and the number of seeds.
 
-    `share` is the share of resamples of the seeds that agree; NaN if the claim is about every single fit or
-    has no verdict. `vacuous` is the share of resamples in which there was nothing to compare. `here` is what
-    the trials say where the paper contradicts itself.
+    `share` is the share of resamples of the seeds that agree; NaN if the claim is about
+    every single fit or has no verdict. `vacuous` is the share of resamples in which
+    there was nothing to compare. `here` is what the trials say where the paper
+    contradicts itself.
     """
 
     claim: Claim
@@ -85,7 +101,10 @@ class Judgement:
 
     def sure(self) -> str:
         """The verdict with the share of resamples that agree."""
-        said = f"{self.verdict} (here: {self.here})" if self.here else self.verdict
+        if self.here:
+            said = f"{self.verdict} (here: {self.here})"
+        else:
+            said = self.verdict
         if np.isnan(self.share):
             return said
         said = f"{said}, {_percent(self.share)} of resamples agree"
@@ -97,8 +116,11 @@ class Judgement:
 def judge_all(
     evidence: Evidence, n_draws: int = N_DRAWS, claims: Sequence[Claim] = CLAIMS
 ) -> list[Judgement]:
-    """Every claim with its verdict by the rule of the set-up, and by the others if it depends on losses."""
-    first, n = evidence.setup.rule, evidence.n_seeds
+    """Every claim with its verdict by the rule of the set-up, and by the others if it
+    depends on losses.
+    """
+    first = evidence.setup.rule
+    n = evidence.n_seeds
     draws = np.random.default_rng(0).integers(n, size=(n_draws, n))
     found: dict[str, dict[str, Judgement]] = {claim.name: {} for claim in claims}
     for rule in RULES:
@@ -106,21 +128,33 @@ def judge_all(
         for one in _judge(asked, Case.of(evidence.by(rule)), draws) if asked else ():
             found[one.claim.name][rule] = one
     return [
-        replace(found[claim.name][first], by_rule=found[claim.name] if claim.by_losses else {})
+        replace(
+            found[claim.name][first],
+            by_rule=found[claim.name] if claim.by_losses else {},
+        )
         for claim in claims
     ]
 
 
 def _judge(claims: Sequence[Claim], case: Case, draws: IntArray) -> list[Judgement]:
-    """Decide claims by all seeds and by resamples of them, one in each row of `draws`."""
+    """Decide claims by all seeds and by resamples of them, one in each row of
+    `draws`.
+    """
     first = {claim.name: _with_all_seeds(claim, case) for claim in claims}
-    asked = [c for c in claims if c.models and first[c.name].verdict in (AGREES, DIFFERS, VACUOUS)]
+    asked = [
+        c
+        for c in claims
+        if c.models and first[c.name].verdict in (AGREES, DIFFERS, VACUOUS)
+    ]
     flags: dict[str, list[bool | None]] = {claim.name: [] for claim in asked}
     for places in draws if asked else ():
         drawn = case.drawn(places)  # shared by all claims, which need the same medians
         for claim in asked:
             flags[claim.name].append(_flag(claim, drawn))
-    return [_resampled(one, flags[name]) if name in flags else one for name, one in first.items()]
+    return [
+        _resampled(one, flags[name]) if name in flags else one
+        for name, one in first.items()
+    ]
 
 
 def _with_all_seeds(claim: Claim, case: Case) -> Judgement:
@@ -132,7 +166,9 @@ def _with_all_seeds(claim: Claim, case: Case) -> Judgement:
         return Judgement(claim, missing.verdict, str(missing))
     if claim.of_its_patients and (evidence.generated or not evidence.of_admissions):
         return Judgement(claim, NOT_SETTLED, f"here {numbers}", n_seeds)
-    return Judgement(claim, {None: VACUOUS, True: AGREES, False: DIFFERS}[agrees], numbers, n_seeds)
+    return Judgement(
+        claim, {None: VACUOUS, True: AGREES, False: DIFFERS}[agrees], numbers, n_seeds
+    )
 
 
 def _flag(claim: Claim, case: Case) -> bool | None:
@@ -144,11 +180,17 @@ def _flag(claim: Claim, case: Case) -> bool | None:
 
 def _resampled(found: Judgement, flags: Sequence[bool | None]) -> Judgement:
     """The verdict after resampling the seeds."""
-    share, vacuous = (float(np.mean([flag is value for flag in flags])) for value in (True, None))
-    verdict = _verdict({AGREES: True, DIFFERS: False}.get(found.verdict), share, vacuous)
+    share, vacuous = (
+        float(np.mean([flag is value for flag in flags])) for value in (True, None)
+    )
+    verdict = _verdict(
+        {AGREES: True, DIFFERS: False}.get(found.verdict), share, vacuous
+    )
     share = float("nan") if verdict == VACUOUS else share
     if found.claim.contradicted:
-        return replace(found, verdict=CONTRADICTED, share=share, vacuous=vacuous, here=verdict)
+        return replace(
+            found, verdict=CONTRADICTED, share=share, vacuous=vacuous, here=verdict
+        )
     return replace(found, verdict=verdict, share=share, vacuous=vacuous)
 
 
@@ -168,7 +210,8 @@ def _verdict(agrees: bool | None, share: float, vacuous: float) -> str:
 
 
 def _percent(share: float) -> str:
-    """A share in percent, with a decimal where rounding would hide on which side of the limit it is.
+    """A share in percent, with a decimal where rounding would hide on which side of the
+    limit it is.
 
     >>> _percent(0.895), _percent(0.105), _percent(0.9), _percent(0.654), _percent(0.004)
     ('89.5 %', '10.5 %', '90 %', '65 %', '0.4 %')
@@ -180,49 +223,77 @@ def _percent(share: float) -> str:
 
 
 def claims_table(
-    judged: Sequence[Judgement], others: Mapping[str, Sequence[Judgement]] = MappingProxyType({})
+    judged: Sequence[Judgement],
+    others: Mapping[str, Sequence[Judgement]] = MappingProxyType({}),
 ) -> Table:
-    """One row for each claim; the CSV also has the rules, the reasons and inconsistencies in the paper.
+    """One row for each claim; the CSV also has the rules, the reasons and
+    inconsistencies in the paper.
 
-    The verdicts of other runs, such as of simulated visits that are easier to predict, are columns as well.
+    The verdicts of other runs, such as of simulated visits that are easier to predict,
+    are columns as well.
     """
-    beside = {f"in {name}": [j.verdict for j in found] for name, found in others.items()}
+    beside = {
+        f"in {name}": [j.verdict for j in found] for name, found in others.items()
+    }
     rows = []
     for j in judged:
         said: dict[str, Any] = {"claim": j.claim.name}
         said |= {name: getattr(j.claim, name) for name in ("place", "says", "rule")}
-        said |= {"verdict": j.verdict, "share_of_resamples": j.share, "numbers": j.numbers}
+        said |= {
+            "verdict": j.verdict,
+            "share_of_resamples": j.share,
+            "numbers": j.numbers,
+        }
         said |= {"n_seeds": j.n_seeds, "why": j.claim.why, "odd": j.claim.odd}
         for rule in RULES:
             one = j.by_rule.get(rule, j)
-            said |= {f"{name}_{rule}": getattr(one, name) for name in ("verdict", "here", "share", "numbers")}
+            said |= {
+                f"{name}_{rule}": getattr(one, name)
+                for name in ("verdict", "here", "share", "numbers")
+            }
         rows.append(said)
     shown = {"verdict": [j.sure() for j in judged], **beside}
-    shown |= {"the paper says": [j.claim.says for j in judged], "here": [_here(j) for j in judged]}
+    shown |= {
+        "the paper says": [j.claim.says for j in judged],
+        "here": [_here(j) for j in judged],
+    }
     known = {"counts": verdict_counts(judged), "by_rules": by_rules(judged), "how": HOW}
-    return table_of("claims", pd.DataFrame(rows).assign(**beside), pd.DataFrame(shown), **known)
+    return table_of(
+        "claims", pd.DataFrame(rows).assign(**beside), pd.DataFrame(shown), **known
+    )
 
 
 def _here(j: Judgement) -> str:
     """The numbers, and the verdicts by the other rules if they differ."""
-    others = "; ".join(f"by {RULES[rule]}: {one.sure()}" for rule, one in j.by_rule.items())
-    return f"{j.numbers}; {others}" if j.depends_on_rule else j.numbers
+    others = "; ".join(
+        f"by {RULES[rule]}: {one.sure()}" for rule, one in j.by_rule.items()
+    )
+    if j.depends_on_rule:
+        return f"{j.numbers}; {others}"
+    return j.numbers
 
 
 def by_rules(judged: Sequence[Judgement]) -> str:
     """How many verdicts depend on the rule by which losses are computed."""
-    n, several = sum(j.depends_on_rule for j in judged), sum(bool(j.by_rule) for j in judged)
+    n = sum(j.depends_on_rule for j in judged)
+    several = sum(bool(j.by_rule) for j in judged)
     depend = f"{plural(n, 'verdict')} {'depends' if n == 1 else 'depend'} on the rule"
-    return f"{several} of them depend on losses and are judged by three rules; {depend}."
+    return (
+        f"{several} of them depend on losses and are judged by three rules; {depend}."
+    )
 
 
 def counts_by_rule(judged: Sequence[Judgement]) -> dict[str, Mapping[str, int]]:
     """The number of verdicts of each kind, by rule."""
-    return {rule: Counter(j.by_rule.get(rule, j).verdict for j in judged) for rule in RULES}
+    return {
+        rule: Counter(j.by_rule.get(rule, j).verdict for j in judged) for rule in RULES
+    }
 
 
 def verdict_counts(judged: Sequence[Judgement]) -> str:
     """How many claims agree, differ, and so on, by the first rule."""
     n = Counter(j.verdict for j in judged)
-    said = listed([words[n[v] > 1].format(n[v]) for v, words in VERDICTS.items() if n[v]])
+    said = listed(
+        [words[n[v] > 1].format(n[v]) for v, words in VERDICTS.items() if n[v]]
+    )
     return f"Of {len(judged)} claims, {said}."

@@ -1,4 +1,6 @@
-"""The people of an experiment: simulated visits, visits from a file, or any cohort file."""
+"""The people of an experiment: simulated visits, visits from a file, or any cohort
+file.
+"""
 
 from __future__ import annotations
 
@@ -23,10 +25,15 @@ from propcal.paper.settings import ADMISSIONS, SURROGATES, CohortColumns
 
 FEWEST = 100  # the fewest rows that can be run; the open demo of MIMIC has 215
 LARGEST = float(np.finfo(np.float32).max)  # the base models use single precision
-FEWEST_PEOPLE = 20  # the fewest that a split by person can use: five of them are the test set
-FEW = 1000  # with fewer, test sets have groups without outcomes, and nothing can be judged
+FEWEST_PEOPLE = (
+    20  # the fewest that a split by person can use: five of them are the test set
+)
+# with fewer, test sets have groups without outcomes, and nothing can be judged
+FEW = 1000
 MOST_LEVELS = 200
-COHORT_KEY = "propcal_cohort"  # metadata key in a Parquet file: the MIMIC version and the rule
+COHORT_KEY = (
+    "propcal_cohort"  # metadata key in a Parquet file: the MIMIC version and the rule
+)
 _SEED = 0  # for simulating the cohort, and for sampling --rows visits from a file
 
 
@@ -44,8 +51,8 @@ class Cohort:
     columns : CohortColumns
         The columns that are used; real people have no known true risk.
     about : dict
-        The description in a store, with a hash of the data, on which trials depend, and without the name of
-        the file, because files may be moved.
+        The description in a store, with a hash of the data, on which trials depend, and
+        without the name of the file, because files may be moved.
     notes : list of str
         Sentences on what a user may not expect.
     path : path, optional
@@ -67,7 +74,9 @@ def visits_of(
     age: str = "age",
     person: str | None = None,
 ) -> Cohort:
-    """Simulated visits, or those in a file; `age` is the column of the age, if the file has it."""
+    """Simulated visits, or those in a file; `age` is the column of the age, if the file
+    has it.
+    """
     if path is None:
         return _generated(N_VISITS if rows is None else rows, surrogate)
     if not Path(path).is_file():
@@ -76,14 +85,21 @@ def visits_of(
     old = age if age in file.names else "age"
     numbers = tuple(old if name == "age" else name for name in ADMISSIONS.numbers)
     asked = replace(ADMISSIONS, numbers=numbers, person=person)
-    _require(path, file.names, asked.wanted, "Make a file with all columns with propcal paper cohort")
+    _require(
+        path,
+        file.names,
+        asked.wanted,
+        "Make a file with all columns with propcal paper cohort",
+    )
     found = _cohort(Path(path), file, asked, rows)
     other = f"{path} has no column {age}, which this set-up uses: {old} is used in its place"
     return replace(found, notes=[*([] if old == age else [other]), *found.notes])
 
 
 def _generated(rows: int, surrogate: str) -> Cohort:
-    """Simulated visits, modelled on the paper's Table 1; `surrogate` is one of settings.toml."""
+    """Simulated visits, modelled on the paper's Table 1; `surrogate` is one of
+    settings.toml.
+    """
     from pandas.util import hash_pandas_object
 
     check_choice("surrogate", surrogate, tuple(SURROGATES))
@@ -94,7 +110,8 @@ def _generated(rows: int, surrogate: str) -> Cohort:
     about = {
         "cohort": f"generated, no patients: make_ed_visits, seed {_SEED}, {surrogate}",
         "surrogate": surrogate,
-        "rows": rows,  # before the fingerprint, because an error names the first difference
+        # before the fingerprint, because an error names the first difference
+        "rows": rows,
         "fingerprint": f"sha256:{hashlib.sha256(hashes.tobytes()).hexdigest()}",
     }
     return Cohort(frame, ADMISSIONS, about)
@@ -120,12 +137,13 @@ def cohort_file(
     path : path
         A CSV or Parquet file.
     outcome : str
-        The column of the event; `positive` is the value that means it, if it is not 0 and 1 or yes and no.
+        The column of the event; `positive` is the value that means it, if it is not 0
+        and 1 or yes and no.
     groups : list of lists of str
         The groupings. Table 3 has two; one is enough.
     features : list of str, optional
-        The columns that the base models use; by default all but the outcome and the cluster. Those of
-        numbers are used as numbers, those of text as levels.
+        The columns that the base models use; by default all but the outcome and the
+        cluster. Those of numbers are used as numbers, those of text as levels.
     text : list of str, optional
         Which of the features are free text, used by their frequent words.
     cluster : str, optional
@@ -136,10 +154,16 @@ def cohort_file(
         A sample of this many rows, and what a row is called.
     """
     file = _opened(path, na)
-    chosen = list(features) or [name for name in file.names if name not in (outcome, cluster)]
+    chosen = list(features) or [
+        name for name in file.names if name not in (outcome, cluster)
+    ]
     chosen += [name for name in text if name not in chosen]
     attributes = [name for names in groups for name in names]
-    _require(path, file.names, [outcome, *attributes, *chosen, *([cluster] if cluster else [])])
+    _require(
+        path,
+        file.names,
+        [outcome, *attributes, *chosen, *([cluster] if cluster else [])],
+    )
     _check_roles(outcome, cluster, groups, chosen)
     table = file.read(chosen)
     empty = [name for name in chosen if table.column(name).null_count == len(table)]
@@ -155,10 +179,20 @@ def cohort_file(
     if not (numbers or levels or text):
         raise refused("paper no features", path=path)
     kinds_of = (tuple(numbers), tuple(levels), tuple(text))
-    columns = CohortColumns(outcome, tuple(map(tuple, groups)), *kinds_of, cluster, unit=unit)
+    columns = CohortColumns(
+        outcome, tuple(map(tuple, groups)), *kinds_of, cluster, unit=unit
+    )
     found = _cohort(Path(path), file, columns, rows, positive, na)
-    what = "it is not a feature" if len(empty) == 1 else "they are not features"
-    unused = [f"no values in {noun(len(empty), 'column')} {', '.join(empty)}: {what}"] if empty else []
+    if len(empty) == 1:
+        what = "it is not a feature"
+    else:
+        what = "they are not features"
+    if empty:
+        unused = [
+            f"no values in {noun(len(empty), 'column')} {', '.join(empty)}: {what}"
+        ]
+    else:
+        unused = []
     return replace(found, notes=[*unused, *found.notes])
 
 
@@ -171,12 +205,14 @@ def _cohort(
     na: Sequence[str] = (),
 ) -> Cohort:
     """The people of an open file, or a random sample of this many rows."""
-    frame, unit = _read(path, file, asked, positive), asked.unit
+    frame = _read(path, file, asked, positive)
+    unit = asked.unit
     _check_rows(len(frame) if rows is None else rows, len(frame), str(path), unit)
     if rows is not None and rows < len(frame):
         some = np.random.default_rng(_SEED).choice(len(frame), rows, replace=False)
         frame = frame.iloc[np.sort(some)].reset_index(drop=True)
-    n_alone, notes = 0, []
+    n_alone = 0
+    notes = []
     if asked.person is not None:
         n_alone = int(frame[asked.person].isna().sum())
         people = frame[asked.person].nunique() + n_alone
@@ -186,7 +222,9 @@ def _cohort(
             raise refused("paper few people", fewest=FEWEST_PEOPLE, **known)
     if n_alone:
         where = f"{n_alone:,} of {len(frame):,} {unit}"
-        notes = [f"{asked.person!r} is missing in {where}: each counts as a person of its own"]
+        notes = [
+            f"{asked.person!r} is missing in {where}: each counts as a person of its own"
+        ]
     with open(path, "rb") as content:
         digest = hashlib.file_digest(content, "sha256").hexdigest()
     about = {
@@ -197,30 +235,45 @@ def _cohort(
         "alone": n_alone or None,  # older versions left these rows out of every split
         "fingerprint": f"sha256:{digest}",
     }
-    columns = asked if asked.true_risk in frame else replace(asked, true_risk=None)
+    if asked.true_risk in frame:
+        columns = asked
+    else:
+        columns = replace(asked, true_risk=None)
     there = {name: value for name, value in about.items() if value is not None}
     return Cohort(frame, columns, there, notes, path)
 
 
 def _read(path: Path, file: Any, asked: CohortColumns, positive: Any) -> pd.DataFrame:
     """The columns of the experiment, checked."""
-    from propcal.data.people_files import LENIENT, NUMBER
-    from propcal.data.role_columns import outcome_numbers
+    from propcal.reading.people_files import LENIENT, NUMBER
+    from propcal.reading.role_columns import outcome_numbers
 
     extra = [name for name in file.names if name == asked.true_risk]
-    numbers, event = [*asked.numbers, *extra], {asked.outcome: LENIENT} if positive is None else {}
+    numbers = [*asked.numbers, *extra]
+    event = {asked.outcome: LENIENT} if positive is None else {}
     table = file.read([*asked.wanted, *extra], dict.fromkeys(numbers, NUMBER) | event)
     frame: pd.DataFrame = table.to_pandas()
     if asked.person:  # as floating-point numbers, long IDs would no longer differ
-        frame[asked.person] = table.column(asked.person).to_pandas(integer_object_nulls=True)
+        frame[asked.person] = table.column(asked.person).to_pandas(
+            integer_object_nulls=True
+        )
     for name in numbers:
         if not _numeric(table.schema.field(name).type):
             raise refused("paper no numbers", name=name, path=path)
         frame[name] = table.column(name).cast("float64", safe=False).to_pandas()
         if wrong := int((frame[name].abs() > LARGEST).sum()):
-            raise refused("paper beyond", name=name, path=path, are=are(wrong, "value"), most=LARGEST)
+            raise refused(
+                "paper beyond",
+                name=name,
+                path=path,
+                are=are(wrong, "value"),
+                most=LARGEST,
+            )
     outcome = outcome_numbers(frame[asked.outcome], asked.outcome, positive)
-    known = {"where": f"column {asked.outcome!r} of {path}", "all": f"{len(frame):,} {asked.unit}"}
+    known = {
+        "where": f"column {asked.outcome!r} of {path}",
+        "all": f"{len(frame):,} {asked.unit}",
+    }
     if missing := int(np.isnan(outcome).sum()):
         raise refused("paper no outcome", n=missing, **known)
     if wrong := int(((outcome != 0) & (outcome != 1)).sum()):
@@ -231,7 +284,9 @@ def _read(path: Path, file: Any, asked: CohortColumns, positive: Any) -> pd.Data
 
 
 def _check_levels(name: str, column: Any) -> None:
-    """Refuse columns of neither numbers nor text, of too many levels, or of infinite numbers."""
+    """Refuse columns of neither numbers nor text, of too many levels, or of infinite
+    numbers.
+    """
     if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
         raise refused("paper kind of feature", name=name)
     try:
@@ -245,9 +300,14 @@ def _check_levels(name: str, column: Any) -> None:
 
 
 def _check_roles(
-    outcome: str, cluster: str | None, groups: Sequence[Sequence[str]], features: Sequence[str]
+    outcome: str,
+    cluster: str | None,
+    groups: Sequence[Sequence[str]],
+    features: Sequence[str],
 ) -> None:
-    """Refuse columns that would give the outcome away, and groupings that are the same."""
+    """Refuse columns that would give the outcome away, and groupings that are the
+    same.
+    """
     if not groups or not all(groups):
         raise refused("paper groups")
     for role, column in (("outcome", outcome), ("cluster", cluster)):
@@ -263,7 +323,9 @@ def _check_roles(
         raise refused("paper groupings alike", name=max(named, key=named.count))
 
 
-def _require(path: object, there: Sequence[str], asked: Sequence[str], how: str = CHECK_NAMES) -> None:
+def _require(
+    path: object, there: Sequence[str], asked: Sequence[str], how: str = CHECK_NAMES
+) -> None:
     """Refuse a file that lacks columns."""
     if lacking := [name for name in dict.fromkeys(asked) if name not in there]:
         names = f"{noun(len(lacking), 'column')} {', '.join(lacking)}"
@@ -273,7 +335,7 @@ def _require(path: object, there: Sequence[str], asked: Sequence[str], how: str 
 def _opened(path: str | PathLike[str], na: Sequence[str] = ()) -> Any:
     """A file with a row for each person; a file of atoms is refused."""
     from propcal.core.atoms import Atoms
-    from propcal.data.file_source import open_file
+    from propcal.reading.file_source import open_file
 
     file = open_file(path, missing=na)
     if isinstance(file, Atoms):
@@ -283,21 +345,32 @@ def _opened(path: str | PathLike[str], na: Sequence[str] = ()) -> Any:
 
 def _numeric(kind: Any) -> bool:
     """Whether an Arrow type is one of numbers; truth values are 0 and 1."""
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind))
+    return bool(
+        pa.types.is_integer(kind)
+        or pa.types.is_floating(kind)
+        or pa.types.is_boolean(kind)
+    )
 
 
 def _check_rows(rows: int, most: int, whose: str, unit: str) -> None:
     if most < FEWEST:
-        raise refused("paper few rows", whose=whose, most=most, unit=unit, fewest=FEWEST)
+        raise refused(
+            "paper few rows", whose=whose, most=most, unit=unit, fewest=FEWEST
+        )
     check_number("rows", rows, at_least=FEWEST, whole=True)
     if rows > most:
         raise refused("paper many rows", rows=rows, whose=whose, most=most, unit=unit)
 
 
 def _origin(path: Path) -> str:
-    """The description in a Parquet file of `propcal paper cohort`; empty if it has none."""
+    """The description in a Parquet file of `propcal paper cohort`; empty if it has
+    none.
+    """
     try:
         said = (pq.read_schema(path).metadata or {}).get(COHORT_KEY.encode())
-    except (pa.ArrowException, OSError):  # not Parquet, or damaged; reading it will raise the error
+    except (
+        pa.ArrowException,
+        OSError,
+    ):  # not Parquet, or damaged; reading it will raise the error
         return ""
     return f" ({said.decode(errors='replace')})" if said else ""

@@ -1,4 +1,6 @@
-"""Runs every shuffle, base model and setting of the experiment in parallel, and stores the trials."""
+"""Runs every shuffle, base model and setting of the experiment in parallel, and stores
+the trials.
+"""
 
 from __future__ import annotations
 
@@ -16,17 +18,18 @@ import numpy as np
 import pandas as pd
 
 from propcal.core.arguments import check_choice, check_number
-from propcal.data.rows import checked_rows
 from propcal.errors import InputError, refused
-from propcal.files.transaction import check_target
+from propcal.formats.transaction import check_target
 from propcal.paper import settings as s
 from propcal.paper.base_models import FEATURES_VERSION, MODELS_VERSION, check_models
 from propcal.paper.cohort_files import FEW, Cohort, visits_of
 from propcal.paper.settings import GRIDS, MODELS, N_SEEDS, Setting, Setup, setup_of
 from propcal.paper.trial_store import Store
 from propcal.paper.trials import SPLIT, Plan, Row, Unit, run_unit, split_rows
+from propcal.reading.rows import checked_rows
 
-# Whether all visits of a patient are in the same part: the column of the patient in a cohort from MIMIC.
+# Whether all visits of a patient are in the same part: the column of the patient in a
+# cohort from MIMIC.
 SPLITS = {"visit": None, "patient": "subject_id"}
 
 
@@ -37,11 +40,11 @@ class Experiment:
     Parameters
     ----------
     path : path
-        The store, an SQLite file. An existing store is continued if it has the same cohort, set-up, rule and
-        settings; otherwise an error says what differs.
+        The store, an SQLite file. An existing store is continued if it has the same
+        cohort, set-up, rule and settings; otherwise an error says what differs.
     cohort : path or cohort, optional
-        A file written by ``propcal paper cohort``, or any other from `cohort_file`; by default visits are
-        simulated.
+        A file written by ``propcal paper cohort``, or any other from `cohort_file`; by
+        default visits are simulated.
     trials : int, default=100
         The number of shuffles of the rows (seeds 0, 1, ...).
     rows : int, optional
@@ -80,15 +83,20 @@ class Experiment:
         object.__setattr__(self, "models", check_models(self.models))
         object.__setattr__(self, "setup", setup_of(self.setup))
         if not self.settings:
-            object.__setattr__(self, "settings", s.grid(self.visits.columns.groupings, self.grid))
+            object.__setattr__(
+                self, "settings", s.grid(self.visits.columns.groupings, self.grid)
+            )
 
     @cached_property
     def visits(self) -> Cohort:
         """The source of the rows."""
         if isinstance(self.cohort, Cohort):
             return self.cohort
-        age, person = setup_of(self.setup).age, SPLITS[self.split]
-        return visits_of(self.cohort, self.rows, surrogate=self.surrogate, age=age, person=person)
+        age = setup_of(self.setup).age
+        person = SPLITS[self.split]
+        return visits_of(
+            self.cohort, self.rows, surrogate=self.surrogate, age=age, person=person
+        )
 
     @cached_property
     def plan(self) -> Plan:
@@ -97,7 +105,9 @@ class Experiment:
 
     @cached_property
     def store(self) -> Store:
-        """The store of trials; it is created if it does not exist and the cohort is valid."""
+        """The store of trials; it is created if it does not exist and the cohort is
+        valid.
+        """
         check_target(self.path, force=True, reads=[self.visits.path])
         if not Path(self.path).exists():
             self._check_outcomes(range(self.trials))
@@ -125,21 +135,29 @@ class Experiment:
 
     def units(self) -> list[Unit]:
         """The units that remain to be run, seed by seed."""
-        done, found = self.store.done(), []
+        done = self.store.done()
+        found = []
         for seed, model in product(range(self.trials), self.models):
-            left = tuple(one for one in self.settings if (seed, model, one.key()) not in done)
+            left = tuple(
+                one for one in self.settings if (seed, model, one.key()) not in done
+            )
             found += [Unit(seed, model, left)] if left else []
         return found
 
-    def run(self, *, jobs: int | None = None, told: Callable[[Unit], object] = lambda _: None) -> Store:
+    def run(
+        self,
+        *,
+        jobs: int | None = None,
+        told: Callable[[Unit], object] = lambda _: None,
+    ) -> Store:
         """Run what remains.
 
         Parameters
         ----------
         jobs : int, optional
             The number of parallel processes, as joblib's `n_jobs`; by default that of
-            `joblib.parallel_config`, whose backend is used as well: ``parallel_config(backend="dask")`` runs
-            the experiment on a cluster.
+            `joblib.parallel_config`, whose backend is used as well:
+            ``parallel_config(backend="dask")`` runs the experiment on a cluster.
         told : callable
             Called with each unit after its trials have been stored.
         """
@@ -148,39 +166,61 @@ class Experiment:
             return self.store
         self._check_outcomes({unit.seed for unit in units.values()})
         with warnings.catch_warnings():
-            # joblib's warning about an interrupted run, for which the caller has a better message
-            warnings.filterwarnings("ignore", message=r".*tasks which were still being processed")
-            for trials, curves in _results(self.visits.frame, self.plan, list(units.values()), jobs):
+            # joblib's warning about an interrupted run, for which the caller has a
+            # better message
+            warnings.filterwarnings(
+                "ignore", message=r".*tasks which were still being processed"
+            )
+            for trials, curves in _results(
+                self.visits.frame, self.plan, list(units.values()), jobs
+            ):
                 self.store.add(trials, curves)
                 told(units[trials[0]["seed"], trials[0]["model"]])
         return self.store
 
     def notes(self) -> list[str]:
         """Sentences on what a user may not expect."""
-        n, few = len(self.visits.frame), s.toml_file("words.toml")["experiment"]["few"]
+        n = len(self.visits.frame)
+        few = s.toml_file("words.toml")["experiment"]["few"]
         few = few.format(n=n, unit=self.plan.columns.unit)
         return [*self.visits.notes, *([few] if n < FEW else [])]
 
     def _check_outcomes(self, seeds: Iterable[int]) -> None:
-        """Refuse data if a part has fewer than two rows with each outcome (the DNN holds some out)."""
-        rows, name = self.visits.frame, self.plan.columns.outcome
+        """Refuse data if a part has fewer than two rows with each outcome (the DNN
+        holds some out).
+        """
+        rows = self.visits.frame
+        name = self.plan.columns.outcome
         outcome = rows[name].to_numpy()
         n_bad = 0
         for seed in seeds:
             learn, post, _ = split_rows(rows, seed, self.plan)
-            fewest = min(np.bincount(outcome[part], minlength=2).min() for part in (learn, post))
+            fewest = min(
+                np.bincount(outcome[part], minlength=2).min() for part in (learn, post)
+            )
             n_bad += int(fewest < 2)
         if n_bad:
             rare = np.bincount(outcome, minlength=2)
-            known = {"n": rare.min(), "all": len(outcome), "value": rare.argmin(), "n_bad": n_bad}
-            raise refused("paper rare", unit=self.plan.columns.unit, outcome=name, **known)
+            known = {
+                "n": rare.min(),
+                "all": len(outcome),
+                "value": rare.argmin(),
+                "n_bad": n_bad,
+            }
+            raise refused(
+                "paper rare", unit=self.plan.columns.unit, outcome=name, **known
+            )
 
     def _check_groups(self) -> None:
         """Refuse columns that cannot define groups, before any model is trained."""
         rows, columns = self.visits.frame, self.plan.columns
         for groups in columns.groupings:
             try:
-                checked_rows(np.full(len(rows), 0.5), rows[columns.outcome].to_numpy(), rows[list(groups)])
+                checked_rows(
+                    np.full(len(rows), 0.5),
+                    rows[columns.outcome].to_numpy(),
+                    rows[list(groups)],
+                )
             except InputError as error:
                 raise refused("paper no groups", problem=error.problem) from None
 
@@ -199,7 +239,9 @@ def run(path: str | PathLike[str], *, jobs: int | None = None, **what: Any) -> S
 def _results(
     rows: pd.DataFrame, plan: Plan, units: Sequence[Unit], jobs: int | None
 ) -> Iterator[tuple[list[Row], list[Row]]]:
-    """The rows of each unit as soon as it is finished; only the parent process writes to disk."""
+    """The rows of each unit as soon as it is finished; only the parent process writes
+    to disk.
+    """
     from joblib import Parallel, delayed, effective_n_jobs
 
     def tasks(some: Iterable[Unit]) -> Iterator[Any]:
@@ -207,7 +249,9 @@ def _results(
 
     try:
         parallel = Parallel(n_jobs=jobs, batch_size=1, return_as="generator_unordered")
-    except ValueError:  # the backend returns all results at once, so run as many as work in parallel
+    except (
+        ValueError
+    ):  # the backend returns all results at once, so run as many as work in parallel
         parallel = Parallel(n_jobs=jobs, batch_size=1)
         at_once = max(1, effective_n_jobs(parallel.n_jobs))
         for first in range(0, len(units), at_once):

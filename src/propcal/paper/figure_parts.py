@@ -1,4 +1,6 @@
-"""Shared parts of the figures: files, the appearance of each method, axes, legends and notes."""
+"""Shared parts of the figures: files, the appearance of each method, axes, legends and
+notes.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +16,20 @@ import pandas as pd
 
 from propcal.errors import refused
 from propcal.extras import how_to_install
-from propcal.files.transaction import whole_file
+from propcal.formats.transaction import whole_file
 from propcal.paper.settings import toml_file
-from propcal.render.matplotlib_style import LETTER, SMALL, TEXT, literal, require_matplotlib, tidy
+from propcal.render.matplotlib_style import (
+    LETTER,
+    SMALL,
+    TEXT,
+    literal,
+    require_matplotlib,
+    tidy,
+)
 
-COLUMN, PAGE = 3.4, 7.0  # widths in inches: one column of a journal page, or the whole page
+# widths in inches: one column of a journal page, or the whole page
+COLUMN = 3.4
+PAGE = 7.0
 DPI = 200
 DRAWN_AS = toml_file("looks.toml")
 LOOKS: dict[str, dict[str, Any]] = DRAWN_AS["methods"]
@@ -39,7 +50,9 @@ class PaperFigure:
 
 def words_of(name: str) -> Any:
     """The title of a figure, its note, and why it may be missing."""
-    return toml_file("words.toml")["figures"]["over_alpha" if name.endswith("over_alpha") else name]
+    return toml_file("words.toml")["figures"][
+        "over_alpha" if name.endswith("over_alpha") else name
+    ]
 
 
 def new_figure(width: float, height: float) -> Any:
@@ -52,7 +65,9 @@ def new_figure(width: float, height: float) -> Any:
     return figure(figsize=(width, height), layout="constrained")
 
 
-def panels(width: float, height: float, rows: int = 1, columns: int = 1, **how: Any) -> tuple[Any, Any]:
+def panels(
+    width: float, height: float, rows: int = 1, columns: int = 1, **how: Any
+) -> tuple[Any, Any]:
     """A new figure and its rows of panels."""
     figure = new_figure(width, height)
     return figure, figure.subplots(rows, columns, squeeze=False, **how)
@@ -65,7 +80,9 @@ def labelled(ax: Any, title: str, xlabel: str, ylabel: str = "") -> None:
 
 
 def save(content: Any, path: str | PathLike[str]) -> None:
-    """Write a text, a frame as CSV with six digits, or a figure in the format of the file's ending."""
+    """Write a text, a frame as CSV with six digits, or a figure in the format of the
+    file's ending.
+    """
     kind = Path(path).suffix.lstrip(".").lower()
     with whole_file(path) as part:
         if isinstance(content, str):
@@ -89,12 +106,20 @@ def entry(label: str, **look: Any) -> Any:
 
 def handles(methods: tuple[str, ...], **look: Any) -> list[Any]:
     """The entries of methods in a legend."""
-    return [entry(NAMES.get(m, m), **({"ms": 4.5, "lw": 0} | LOOKS[m] | look)) for m in methods]
+    return [
+        entry(NAMES.get(m, m), **({"ms": 4.5, "lw": 0} | LOOKS[m] | look))
+        for m in methods
+    ]
 
 
 def legend_above(figure: Any, entries: list[Any]) -> None:
     """A legend in one line above the panels."""
-    figure.legend(handles=entries, fontsize=SMALL, ncols=len(entries), **DRAWN_AS["parts"]["legend_above"])
+    figure.legend(
+        handles=entries,
+        fontsize=SMALL,
+        ncols=len(entries),
+        **DRAWN_AS["parts"]["legend_above"],
+    )
 
 
 def note_below(figure: Any, text: str) -> None:
@@ -105,7 +130,9 @@ def note_below(figure: Any, text: str) -> None:
 
 
 def count_axis(ax: Any, counts: Any) -> None:
-    """A logarithmic axis of counts in plain numbers, including 0 for fits without updates."""
+    """A logarithmic axis of counts in plain numbers, including 0 for fits without
+    updates.
+    """
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
     if np.asarray(counts).min() > 0:
@@ -136,8 +163,12 @@ def alpha_axis(ax: Any, alphas: pd.Series) -> None:
 
 
 def reach(rows: Any, column: str) -> Any:
-    """The lengths of error bars from a column to both limits; 0 if there is no interval."""
-    middle, low, high = (np.atleast_1d(np.asarray(rows[name], float)) for name in (column, "low", "high"))
+    """The lengths of error bars from a column to both limits; 0 if there is no
+    interval.
+    """
+    middle, low, high = (
+        np.atleast_1d(np.asarray(rows[name], float)) for name in (column, "low", "high")
+    )
     return np.nan_to_num(np.maximum(np.array([middle - low, high - middle]), 0.0))
 
 
@@ -150,16 +181,27 @@ def light_grid(ax: Any, axis: Any) -> None:
 GAP = 0.8  # between two blocks of rows
 
 
-def point_rows(ax: Any, points: pd.DataFrame, shown: Mapping[str, Any], n_places: int) -> list[float]:
-    """Points with intervals: a block of rows for each `place`, a row in it for each `name` that is shown.
+def point_rows(
+    ax: Any, points: pd.DataFrame, shown: Mapping[str, Any], n_places: int
+) -> list[float]:
+    """Points with intervals: a block of rows for each `place`, a row in it for each
+    `name` that is shown.
 
     `shown` has the look of each name. Returns the middle of each block.
     """
-    names, block = list(shown), len(shown) + GAP
+    names = list(shown)
+    block = len(shown) + GAP
     for point in points[points["name"].isin(names)].to_dict("records"):
         y = block * point["place"] + names.index(point["name"])
         wide = reach(point, "value")
-        ax.errorbar([point["value"]], [y], xerr=wide, ls="", lw=1.2, **{"ms": 4.5, **shown[point["name"]]})
+        ax.errorbar(
+            [point["value"]],
+            [y],
+            xerr=wide,
+            ls="",
+            lw=1.2,
+            **{"ms": 4.5, **shown[point["name"]]},
+        )
     for i in range(1, n_places):
         ax.axhline(block * i - (1 + GAP) / 2, color="0.88", lw=0.6)
     ax.tick_params(axis="y", length=0)

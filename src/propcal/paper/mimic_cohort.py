@@ -1,29 +1,32 @@
-"""Builds the hospital-admission cohort from MIMIC files, by the paper's rule or by a cleaner one.
+"""Builds the hospital-admission cohort from MIMIC files, by the paper's rule or by a
+cleaner one.
 
-There are two rules. ``paper`` follows the paper's public preprocessing code; the text of the paper does not
-describe it. ``clean`` is our recommendation for new work: it keeps every visit, and uses only what was known
-on arrival.
+There are two rules. ``paper`` follows the paper's public preprocessing code; the text
+of the paper does not describe it. ``clean`` is our recommendation for new work: it
+keeps every visit, and uses only what was known on arrival.
 
-====================  ==========================================  =========================================
-item                  paper                                       clean
-====================  ==========================================  =========================================
-visits                with a triage row, of people with any       all
+====================  ==========================================
+========================================= item                  paper
+clean ====================  ==========================================
+========================================= visits                with a triage row, of
+people with any       all
                       hospital admission
-insurance, language,  from the person's first admission in the    from the person's latest admission before
-marital status        file, even if it came later                 the visit; missing if there was none
-race                  from the same admission                     from the visit (2.x), otherwise as above
-admitted              the stay has a hadm_id                      the same
-admitted for          dropped if that first admission was for     kept
-observation           observation, whatever this one was
-====================  ==========================================  =========================================
+insurance, language,  from the person's first admission in the    from the person's
+latest admission before marital status        file, even if it came later
+the visit; missing if there was none race                  from the same admission
+from the visit (2.x), otherwise as above admitted              the stay has a hadm_id
+the same admitted for          dropped if that first admission was for     kept
+observation           observation, whatever this one was ====================
+==========================================  =========================================
 
-With ``clean``, a stay is joined to its own admission only to count admissions for observation. Insurance
-taken from the stay's own admission would be missing for everybody who was not admitted, and so reveal the
-outcome.
+With ``clean``, a stay is joined to its own admission only to count admissions for
+observation. Insurance taken from the stay's own admission would be missing for
+everybody who was not admitted, and so reveal the outcome.
 
-Version 1.0 has admissions and patients in ``core/`` and race in ``admissions.ethnicity``; versions 2.x have
-them in ``hosp/``, name that column ``race``, and repeat race and gender in ``edstays``. The folders may have
-any name, such as those of a download from PhysioNet. Rules, words and SQL are in mimic_cohort.toml.
+Version 1.0 has admissions and patients in ``core/`` and race in
+``admissions.ethnicity``; versions 2.x have them in ``hosp/``, name that column
+``race``, and repeat race and gender in ``edstays``. The folders may have any name, such
+as those of a download from PhysioNet. Rules, words and SQL are in mimic_cohort.toml.
 """
 
 from __future__ import annotations
@@ -56,7 +59,8 @@ RULES = ("paper", "clean")
 KINDS = {"BIGINT": "a whole number", "TIMESTAMP": "a time such as 2150-01-31 08:00:00"}
 MANY_UNTRIAGED = 0.05  # warn if a larger share of stays has no triage row
 DEPTH = 6  # physionet.org/files/mimic-iv-ed/2.2/ed is five levels deep
-# folders of other databases to skip, with a subfolder for each patient or study: a hundred thousand of them
+# folders of other databases to skip, with a subfolder for each patient or study: a
+# hundred thousand of them
 PERSONAL_FOLDER = re.compile(r"[ps]\d+")
 
 
@@ -67,8 +71,9 @@ class MimicCohort:
     Attributes
     ----------
     table : pyarrow.Table
-        One row per visit, with the columns of `make_ed_visits` (except the true risk) and the patient ID
-        `subject_id`. These are personal data under the licence of MIMIC.
+        One row per visit, with the columns of `make_ed_visits` (except the true risk)
+        and the patient ID `subject_id`. These are personal data under the licence of
+        MIMIC.
     rule : str
         "paper" or "clean".
     layout : str
@@ -78,7 +83,8 @@ class MimicCohort:
     dropped : dict
         The reasons for which stays were dropped, in order, with the number of stays.
     made_missing : pandas.DataFrame
-        For each measured column, how many values were missing, not numbers, or out of range.
+        For each measured column, how many values were missing, not numbers, or out of
+        range.
     notes : tuple of str
         Further remarks for the reader.
     """
@@ -99,9 +105,10 @@ class MimicCohort:
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the visits as Parquet or CSV, depending on the file name."""
-        from propcal.files.table_files import table_writer
+        from propcal.formats.table_files import table_writer
 
-        # the Parquet file records its source and rule, and a store of trials copies this
+        # the Parquet file records its source and rule, and a store of trials copies
+        # this
         about = {COHORT_KEY: f"MIMIC {self.layout}, rule: {self.rule}"}
         schema = self.table.schema.with_metadata(about)
         with table_writer(path, schema) as write:
@@ -110,31 +117,47 @@ class MimicCohort:
 
     def sentences(self) -> list[str]:
         """What was kept and what not, in words with numbers."""
-        n, admitted = len(self.table), sum(self.table.column("admitted").to_pylist())
+        n = len(self.table)
+        admitted = sum(self.table.column("admitted").to_pylist())
         lines = [f"{self.n_stays:,} stays (MIMIC {self.layout}), rule: {self.rule}"]
         lines += [f"  - {count:,} {why}" for why, count in self.dropped.items()]
-        lines.append(f"  = {n:,} visits, {admitted:,} admitted ({percent_of(admitted, n)}).")
+        lines.append(
+            f"  = {n:,} visits, {admitted:,} admitted ({percent_of(admitted, n)})."
+        )
         if self.rule == "paper":
             lines.append(f"The paper has {N_VISITS:,} visits, from version 1.0.")
         missing = []
         for column, row in self.made_missing.iterrows():
             low, high = RANGES[str(column)]
-            why = {"no number": row["no_number"], f"outside of {low} to {high}": row["out_of_range"]}
-            said = " and ".join(f"{count:,} {what}" for what, count in why.items() if count)
+            why = {
+                "no number": row["no_number"],
+                f"outside of {low} to {high}": row["out_of_range"],
+            }
+            said = " and ".join(
+                f"{count:,} {what}" for what, count in why.items() if count
+            )
             missing += [f"  {column}: {said}"] if said else []
-        return [*lines, *(["Set to missing:", *missing] if missing else []), *self.notes, ""]
+        return [
+            *lines,
+            *(["Set to missing:", *missing] if missing else []),
+            *self.notes,
+            "",
+        ]
 
 
 def mimic_cohort(
-    *folders: str | PathLike[str], rule: str = "paper", say: Callable[[str], None] = lambda _: None
+    *folders: str | PathLike[str],
+    rule: str = "paper",
+    say: Callable[[str], None] = lambda _: None,
 ) -> MimicCohort:
     """Build the hospital-admission cohort from MIMIC's files.
 
     Parameters
     ----------
     *folders : paths
-        Folders that contain the files at any depth: ``ed/edstays``, ``ed/triage``, and ``admissions`` and
-        ``patients`` in ``core/`` (1.0) or ``hosp/`` (2.x), each as .csv or .csv.gz.
+        Folders that contain the files at any depth: ``ed/edstays``, ``ed/triage``, and
+        ``admissions`` and ``patients`` in ``core/`` (1.0) or ``hosp/`` (2.x), each as
+        .csv or .csv.gz.
     rule : {"paper", "clean"}, default="paper"
         Which visits to include and what is known about them; see the module docstring.
     say : callable
@@ -142,55 +165,82 @@ def mimic_cohort(
     """
     if rule not in RULES:
         raise refused("paper rule", known=list(RULES), rule=rule)
-    from propcal.data.duckdb_setup import connect
+    from propcal.reading.duckdb_setup import connect
 
-    engine, columns, repeated = connect(), {}, []
+    engine = connect()
+    columns = {}
+    repeated = []
     for name, path in find_tables(folders).items():
         say(f"Reading {path.name}...")
         columns[name], note = _loaded(engine, name, path)
         repeated += note
     say("Joining...")
     engine.execute(SQL["number"])
-    engine.register("words", pa.table({"word": list(GROUP_OF), "race": list(GROUP_OF.values())}))
+    engine.register(
+        "words", pa.table({"word": list(GROUP_OF), "race": list(GROUP_OF.values())})
+    )
     final = SQL["final"][rule]
-    engine.execute(SQL["joined"].format(race=SQL["race"][rule], told_by=SQL["told_by"][rule]))
+    engine.execute(
+        SQL["joined"].format(race=SQL["race"][rule], told_by=SQL["told_by"][rule])
+    )
     engine.execute(SQL["counted"].format(kept=SQL["kept"][rule]))
     n_stays, *counts = _row(engine, SQL["steps"][rule])
     dropped = dict(zip(DATA["dropped"], counts))
-    table = engine.sql(SQL["visits"].format(measured=_measured("in_range"), final=final)).to_arrow_table()
+    table = engine.sql(
+        SQL["visits"].format(measured=_measured("in_range"), final=final)
+    ).to_arrow_table()
     if not len(table):
         said = ", ".join(f"{count:,} {why}" for why, count in dropped.items() if count)
         raise refused("paper no visits", n=n_stays, said=said)
     hospital = "1.0" if "ethnicity" in columns["admissions"] else "2.x"
     emergency = "2.x" if "race" in columns["edstays"] else "1.0"
-    layout = hospital if hospital == emergency else f"{hospital}, MIMIC-IV-ED {emergency}"
+    if hospital == emergency:
+        layout = hospital
+    else:
+        layout = f"{hospital}, MIMIC-IV-ED {emergency}"
     notes = (*repeated, *_few_triaged(engine), *_notes(engine, rule))
-    return MimicCohort(table, rule, layout, n_stays, dropped, _made_missing(engine, final), notes)
+    return MimicCohort(
+        table, rule, layout, n_stays, dropped, _made_missing(engine, final), notes
+    )
 
 
 def find_tables(folders: Sequence[str | PathLike[str]]) -> dict[str, Path]:
-    """The file of each table, anywhere in the folders; there must be exactly one for each table."""
+    """The file of each table, anywhere in the folders; there must be exactly one for
+    each table.
+    """
     seen: list[Path] = []
     for folder in folders:
         if not Path(folder).is_dir():
-            what = "is not a folder" if Path(folder).exists() else "does not exist"
+            if Path(folder).exists():
+                what = "is not a folder"
+            else:
+                what = "does not exist"
             raise refused("paper mimic folder", folder=folder, what=what)
         seen += _files_below(Path(folder))
     found: dict[str, list[Path]] = {}
     for name in TABLES:
-        files = [path for path in seen if path.name in (f"{name}.csv", f"{name}.csv.gz")]
+        files = [
+            path for path in seen if path.name in (f"{name}.csv", f"{name}.csv.gz")
+        ]
         found[name] = list({os.path.realpath(path): path for path in files}.values())
     where = ", ".join(str(folder) for folder in folders)
     if missing := [name for name, paths in found.items() if not paths]:
-        listed = "; ".join(f"{name}.csv or {name}.csv.gz, from {TABLES[name]['home']}" for name in missing)
-        alike = [path for path in seen if any(name in path.name.lower() for name in missing)]
+        listed = "; ".join(
+            f"{name}.csv or {name}.csv.gz, from {TABLES[name]['home']}"
+            for name in missing
+        )
+        alike = [
+            path for path in seen if any(name in path.name.lower() for name in missing)
+        ]
         hint = f" Is it {alike[0]}? Then rename that file." if alike else ""
         known = {"depth": DEPTH, "listed": listed, "hint": hint, "how": DATA["access"]}
         raise refused("paper mimic files", where=where, **known)
     for name, paths in found.items():
         if len(paths) > 1:
             listed = ", ".join(map(str, paths))
-            raise refused("paper mimic twice", where=where, n=len(paths), name=name, listed=listed)
+            raise refused(
+                "paper mimic twice", where=where, n=len(paths), name=name, listed=listed
+            )
     return {name: paths[0] for name, paths in found.items()}
 
 
@@ -198,19 +248,29 @@ def _files_below(folder: Path) -> list[Path]:
     files = []
     for here, folders, names in os.walk(folder, followlinks=True):
         deep = len(Path(here).relative_to(folder).parts)
-        keep = [f for f in sorted(folders) if not (f.startswith(".") or PERSONAL_FOLDER.fullmatch(f))]
+        keep = [
+            f
+            for f in sorted(folders)
+            if not (f.startswith(".") or PERSONAL_FOLDER.fullmatch(f))
+        ]
         folders[:] = keep if deep < DEPTH else []
         files += [Path(here) / name for name in sorted(names)]
     return files
 
 
 def _loaded(engine: Any, name: str, path: Path) -> tuple[list[str], list[str]]:
-    """Read a table into the engine, with IDs and times converted, each key once; its columns, and a note."""
+    """Read a table into the engine, with IDs and times converted, each key once; its
+    columns, and a note.
+    """
     text, there = _read(name, path)
     engine.register("read", text)
     _check_values(engine, name, path, len(text))
-    casts, key = TABLES[name]["casts"], TABLES[name]["key"]
-    chosen = [f"TRY_CAST(trim({c}) AS {casts[c]}) AS {c}" if c in casts else c for c in text.column_names]
+    casts = TABLES[name]["casts"]
+    key = TABLES[name]["key"]
+    chosen = [
+        f"TRY_CAST(trim({c}) AS {casts[c]}) AS {c}" if c in casts else c
+        for c in text.column_names
+    ]
     query = f"SELECT {', '.join(chosen)} FROM read"
     # only the first row of each stay, admission or person, as in the paper's code
     first = f"QUALIFY row_number() OVER (PARTITION BY {key} ORDER BY line) = 1"
@@ -224,24 +284,36 @@ def _loaded(engine: Any, name: str, path: Path) -> tuple[list[str], list[str]]:
 
 
 def _read(name: str, path: Path) -> tuple[Any, list[str]]:
-    """The columns of a table as text, the same in every version, with its lines; and those of the file.
+    """The columns of a table as text, the same in every version, with its lines; and
+    those of the file.
 
     Truncated, empty or unrelated files are refused.
     """
-    from propcal.data.file_source import open_file
-    from propcal.data.people_files import TEXT, TextFiles
+    from propcal.reading.file_source import open_file
+    from propcal.reading.people_files import TEXT, TextFiles
 
-    file, home = open_file(path), TABLES[name]["home"]
+    file = open_file(path)
+    home = TABLES[name]["home"]
     if not isinstance(file, TextFiles):
-        raise FileFormatError(f"{path} is not a CSV file; it must be the file from {home}")
-    old, there = "ethnicity" in file.names and "race" not in file.names, {*file.names}
-    later = {"admissions": ["ethnicity" if old else "race"], "edstays": sorted({"gender", "race"} & there)}
+        raise FileFormatError(
+            f"{path} is not a CSV file; it must be the file from {home}"
+        )
+    old = "ethnicity" in file.names and "race" not in file.names
+    there = {*file.names}
+    later = {
+        "admissions": ["ethnicity" if old else "race"],
+        "edstays": sorted({"gender", "race"} & there),
+    }
     wanted = [*TABLES[name]["columns"], *later.get(name, [])]
     if lacking := [column for column in wanted if column not in file.names]:
         columns = f"{noun(len(lacking), 'column')} {', '.join(map(repr, lacking))}"
-        raise refused("paper mimic columns", path=path, columns=columns, name=name, home=home)
+        raise refused(
+            "paper mimic columns", path=path, columns=columns, name=name, home=home
+        )
     text = file.read(wanted, dict.fromkeys(wanted, TEXT))
-    text = text.rename_columns(["race" if column == "ethnicity" else column for column in wanted])
+    text = text.rename_columns(
+        ["race" if column == "ethnicity" else column for column in wanted]
+    )
     for column in {"edstays": ("gender", "race")}.get(name, ()):
         if column not in wanted:
             text = text.append_column(column, pa.nulls(len(text), pa.string()))
@@ -251,7 +323,10 @@ def _read(name: str, path: Path) -> tuple[Any, list[str]]:
 def _check_values(engine: Any, name: str, path: Path, n_rows: int) -> None:
     """Refuse IDs and times that cannot be read."""
     for column, kind in TABLES[name]["casts"].items():
-        empty = f" AND {column} IS NOT NULL" if column in TABLES[name]["may_be_empty"] else ""
+        if column in TABLES[name]["may_be_empty"]:
+            empty = f" AND {column} IS NOT NULL"
+        else:
+            empty = ""
         wrong = f"TRY_CAST(trim({column}) AS {kind}) IS NULL{empty}"
         (n_wrong,) = _row(engine, f"SELECT count(*) FROM read WHERE {wrong}")
         if n_wrong:
@@ -261,19 +336,29 @@ def _check_values(engine: Any, name: str, path: Path, n_rows: int) -> None:
 
 def _measured(what: str) -> str:
     """The same SQL for each measured column."""
-    return ", ".join(SQL[what].format(c=c, low=low, high=high) for c, (low, high) in RANGES.items())
+    return ", ".join(
+        SQL[what].format(c=c, low=low, high=high) for c, (low, high) in RANGES.items()
+    )
 
 
 def _made_missing(engine: Any, final: str) -> pd.DataFrame:
-    """How many values of each measured column are missing, not numbers, or out of range."""
+    """How many values of each measured column are missing, not numbers, or out of
+    range.
+    """
     counts = _row(engine, f"SELECT {_measured('lost')} FROM counted WHERE {final}")
     names = ["missing", "no_number", "out_of_range"]
-    return pd.DataFrame(np.reshape(counts, (-1, 3)), [*RANGES], names).rename_axis("column")
+    return pd.DataFrame(np.reshape(counts, (-1, 3)), [*RANGES], names).rename_axis(
+        "column"
+    )
 
 
 def _few_triaged(engine: Any) -> list[str]:
-    """A warning if many stays have no triage row, because a file may be truncated at the end of a line."""
-    n, lacking = _row(engine, "SELECT count(*), count(*) FILTER (NOT has_triage) FROM joined")
+    """A warning if many stays have no triage row, because a file may be truncated at
+    the end of a line.
+    """
+    n, lacking = _row(
+        engine, "SELECT count(*), count(*) FILTER (NOT has_triage) FROM joined"
+    )
     if lacking <= MANY_UNTRIAGED * n:
         return []
     return [DATA["few_triaged"].format(lacking=lacking, n=n, percent=100 * lacking / n)]

@@ -1,4 +1,6 @@
-"""Writes the reproduction page from a template and a store of trials; its tables are CSV files beside it."""
+"""Writes the reproduction page from a template and a store of trials; its tables are
+CSV files beside it.
+"""
 
 from __future__ import annotations
 
@@ -25,13 +27,19 @@ SHOWN = ("table_1", "table_4", "table_5", "table_6")
 class Reproduction:
     """The content of the page, and the tables that are written beside it.
 
-    `about` is a paragraph about the data. The verdicts of `others` are columns of the table of claims.
+    `about` is a paragraph about the data. The verdicts of `others` are columns of the
+    table of claims.
     """
 
     def __init__(
-        self, evidence: Evidence, cohort: Any = None, about: str = "", others: Sequence[Evidence] = ()
+        self,
+        evidence: Evidence,
+        cohort: Any = None,
+        about: str = "",
+        others: Sequence[Evidence] = (),
     ) -> None:
-        self.evidence, self.about = evidence, about
+        self.evidence = evidence
+        self.about = about
         self.drawn, self.lacking = pictures(evidence)
         tables, self.lacking_tables = all_tables(evidence, cohort)
         self.judged = claims.judge_all(evidence)
@@ -39,18 +47,33 @@ class Reproduction:
         self.tables = [*tables, claims.claims_table(self.judged, self.beside)]
 
     def markdown(self, images: str = "images", folder: str = "tables") -> str:
-        """The page as Markdown; `images` and `folder` are the paths from the page to figures and tables."""
+        """The page as Markdown; `images` and `folder` are the paths from the page to
+        figures and tables.
+        """
         from jinja2 import Environment, StrictUndefined
         from markupsafe import Markup
 
         from propcal.render.markdown import escaped
 
-        made = Environment(trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined, finalize=escaped)
-        text = (files("propcal.paper") / "templates" / "reproduction.md").read_text(encoding="utf-8")
+        made = Environment(
+            trim_blocks=True,
+            lstrip_blocks=True,
+            undefined=StrictUndefined,
+            finalize=escaped,
+        )
+        text = (files("propcal.paper") / "templates" / "reproduction.md").read_text(
+            encoding="utf-8"
+        )
         evidence = self.evidence
-        columns = {words: [j.by_rule.get(rule, j) for j in self.judged] for rule, words in s.RULES.items()}
+        columns = {
+            words: [j.by_rule.get(rule, j) for j in self.judged]
+            for rule, words in s.RULES.items()
+        }
         columns |= {f"in {name}": found for name, found in self.beside.items()}
-        store = "admissions.sqlite" if evidence.of_admissions else "experiment.sqlite"
+        if evidence.of_admissions:
+            store = "admissions.sqlite"
+        else:
+            store = "experiment.sqlite"
         page = made.from_string(text).render(
             e=evidence,
             page=self,
@@ -60,8 +83,13 @@ class Reproduction:
             s=s,
             whole=evidence.about.get("rows") == N_VISITS,
             hours=in_hours(evidence.processor_seconds()),
-            missing=[*evidence.missing(), *filter(None, [too_few(tests(evidence.trials))])],
-            shown=[Markup(table.markdown()) for table in self.tables if table.name in SHOWN],
+            missing=[
+                *evidence.missing(),
+                *filter(None, [too_few(tests(evidence.trials))]),
+            ],
+            shown=[
+                Markup(table.markdown()) for table in self.tables if table.name in SHOWN
+            ],
             images=Markup(images),
             folder=Markup(folder),
             command=Markup(plain(command_of(evidence, store))),
@@ -80,15 +108,34 @@ def command_of(evidence: Evidence, store: str) -> str:
         words = ["propcal", "paper", "experiment", "FILE"]
         options = [("--outcome", columns.outcome)]
         options += [("--groups", ",".join(names)) for names in columns.groupings]
-        options += [("--features", ",".join(columns.features)), ("--text", ",".join(columns.text))]
-        options += [("--cluster", columns.person or ""), ("--positive", about.get("positive", ""))]
+        options += [
+            ("--features", ",".join(columns.features)),
+            ("--text", ",".join(columns.text)),
+        ]
+        options += [
+            ("--cluster", columns.person or ""),
+            ("--positive", about.get("positive", "")),
+        ]
         options += [("--na", code) for code in about.get("na", [])]
     options += [("--trials", str(evidence.n_seeds)), ("--setup", evidence.setup.name)]
-    options += [("--surrogate", about.get("surrogate", "weak") if evidence.generated else "")]
-    options += [("--split", "patient" if evidence.of_admissions and columns.person else "")]
-    options += [("--rows", str(rows) if isinstance(rows, int) and rows != N_VISITS else "")]
-    options += [("--models", ",".join(evidence.models) if evidence.models != s.MODELS else "")]
-    said = [word for option in options if option[1] or option[0] in ("--features", "--na") for word in option]
+    options += [
+        ("--surrogate", about.get("surrogate", "weak") if evidence.generated else "")
+    ]
+    options += [
+        ("--split", "patient" if evidence.of_admissions and columns.person else "")
+    ]
+    options += [
+        ("--rows", str(rows) if isinstance(rows, int) and rows != N_VISITS else "")
+    ]
+    options += [
+        ("--models", ",".join(evidence.models) if evidence.models != s.MODELS else "")
+    ]
+    said = [
+        word
+        for option in options
+        if option[1] or option[0] in ("--features", "--na")
+        for word in option
+    ]
     return shlex.join([*words, *said, "-o", store])
 
 
@@ -100,4 +147,6 @@ def in_hours(seconds: float) -> str:
     """
     if seconds < 60:
         return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 3600 else f"{seconds / 3600:.1f} h"
+    if seconds < 3600:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"

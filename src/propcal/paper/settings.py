@@ -1,4 +1,6 @@
-"""The experiment as data (settings.toml): features, settings, set-ups and published numbers."""
+"""The experiment as data (settings.toml): features, settings, set-ups and published
+numbers.
+"""
 
 from __future__ import annotations
 
@@ -24,10 +26,13 @@ DATA = toml_file("settings.toml")
 MODEL_NAMES: dict[str, str] = DATA["models"]
 MODELS = tuple(MODEL_NAMES)
 ALPHAS, GAMMAS, RHOS, EQUIVALENT_ALPHAS = (
-    tuple(DATA["table_3"][name]) for name in ("alphas", "gammas", "rhos", "equivalent_alphas")
+    tuple(DATA["table_3"][name])
+    for name in ("alphas", "gammas", "rhos", "equivalent_alphas")
 )
 GROUPINGS: tuple[tuple[str, ...], ...] = tuple(map(tuple, DATA["table_3"]["groupings"]))
-N_BINS, N_SEEDS, TEST_SHARE = (DATA["table_3"][name] for name in ("n_bins", "seeds", "test_share"))
+N_BINS, N_SEEDS, TEST_SHARE = (
+    DATA["table_3"][name] for name in ("n_bins", "seeds", "test_share")
+)
 RULE: dict[str, Any] = DATA["rule"]
 SIZES_RULE = {**RULE, "min_share": RULE["alpha"] / N_BINS}
 RULES: dict[str, str] = DATA["rules"]
@@ -36,7 +41,11 @@ READINGS: dict[str, str] = DATA["readings"]
 PUBLISHED: dict[str, Any] = DATA["published"]
 
 # The names of the methods in the store, in tables and in figures.
-BASE, MC, PMC, MC_FOR_PMC, OURS = "base model", "MCBoost", "PMCBoost", "MCBoost at alpha*rho", "propcal"
+BASE = "base model"
+MC = "MCBoost"
+PMC = "PMCBoost"
+MC_FOR_PMC = "MCBoost at alpha*rho"
+OURS = "propcal"
 
 
 @dataclass(frozen=True)
@@ -48,12 +57,14 @@ class CohortColumns:
     outcome : str
         The event, 0 or 1.
     groupings : tuple of tuples of str
-        Each grouping is a list of attributes; its groups are their levels and all intersections.
+        Each grouping is a list of attributes; its groups are their levels and all
+        intersections.
     numbers, categories, text : tuples of str
-        The features: numbers, levels (one column of 0 and 1 for each), and free text (its frequent words).
+        The features: numbers, levels (one column of 0 and 1 for each), and free text
+        (its frequent words).
     person : str, optional
-        The person of each row. All rows of a person are then in the same part of every split; a row without
-        a value is a person of its own.
+        The person of each row. All rows of a person are then in the same part of every
+        split; a row without a value is a person of its own.
     true_risk : str, optional
         The true risk of simulated people, if the cohort has it.
     unit : str
@@ -79,7 +90,9 @@ class CohortColumns:
         """Every column that a cohort must have, each once."""
         attributes = [name for groups in self.groupings for name in groups]
         person = [self.person] if self.person else []
-        return tuple(dict.fromkeys([*self.features, *attributes, *person, self.outcome]))
+        return tuple(
+            dict.fromkeys([*self.features, *attributes, *person, self.outcome])
+        )
 
     def about(self) -> dict[str, Any]:
         """The description of the columns in a store."""
@@ -90,11 +103,17 @@ class CohortColumns:
 
     @classmethod
     def of(cls, about: Mapping[str, Any]) -> CohortColumns:
-        """The columns that a store describes; older stores of the admissions experiment may not say them."""
+        """The columns that a store describes; older stores of the admissions experiment
+        may not say them.
+        """
         said = ADMISSIONS.about() | dict(about)
         numbers, categories, text = map(tuple, said["features"])
-        groupings, person, unit = tuple(map(tuple, said["groupings"])), said["person"], said["unit"]
-        return cls(said["outcome"], groupings, numbers, categories, text, person, unit=unit)
+        groupings = tuple(map(tuple, said["groupings"]))
+        person = said["person"]
+        unit = said["unit"]
+        return cls(
+            said["outcome"], groupings, numbers, categories, text, person, unit=unit
+        )
 
 
 _TABLE_2: dict[str, Any] = {
@@ -107,8 +126,9 @@ ADMISSIONS = CohortColumns(groupings=GROUPINGS, **_TABLE_2)
 class Setting:
     """One way to post-process a base model.
 
-    `alpha` is the target tolerance; `fit_alpha` is the alpha with which the method is run, which differs for
-    MCBoost at alpha*rho. They are None for the base model and our default method.
+    `alpha` is the target tolerance; `fit_alpha` is the alpha with which the method is
+    run, which differs for MCBoost at alpha*rho. They are None for the base model and
+    our default method.
     """
 
     method: str
@@ -116,44 +136,71 @@ class Setting:
     alpha: float | None = None
     gamma: float | None = None
     rho: float | None = None
-    min_share: float | None = None  # the smallest cell, if it is not that of Algorithm 1
+    min_share: float | None = (
+        None  # the smallest cell, if it is not that of Algorithm 1
+    )
 
     @property
     def fit_alpha(self) -> float | None:
         """The tolerance with which the method is run."""
-        if self.method == MC_FOR_PMC and self.alpha is not None and self.rho is not None:
+        if (
+            self.method == MC_FOR_PMC
+            and self.alpha is not None
+            and self.rho is not None
+        ):
             return self.alpha * self.rho
         return self.alpha
 
     def key(self) -> str:
         """The name of the setting in a store; equal settings have the same name."""
-        numbers = {name: getattr(self, name) for name in ("alpha", "gamma", "rho", "min_share")}
-        parts = [f"{name}={value:g}" for name, value in numbers.items() if value is not None]
+        numbers = {
+            name: getattr(self, name) for name in ("alpha", "gamma", "rho", "min_share")
+        }
+        parts = [
+            f"{name}={value:g}" for name, value in numbers.items() if value is not None
+        ]
         return "; ".join([self.method, " x ".join(self.groups), *parts])
 
     def columns(self) -> dict[str, Any]:
         """The setting as columns of a store."""
-        return {**asdict(self), "groups": " x ".join(self.groups), "fit_alpha": self.fit_alpha}
+        return {
+            **asdict(self),
+            "groups": " x ".join(self.groups),
+            "fit_alpha": self.fit_alpha,
+        }
 
 
 GRIDS = ("table-3", "cells")
 
 
-def grid(groupings: Sequence[tuple[str, ...]] = GROUPINGS, name: str = GRIDS[0]) -> list[Setting]:
-    """Every setting for a base model and a seed: those of Table 3, or alpha by the smallest cell."""
+def grid(
+    groupings: Sequence[tuple[str, ...]] = GROUPINGS, name: str = GRIDS[0]
+) -> list[Setting]:
+    """Every setting for a base model and a seed: those of Table 3, or alpha by the
+    smallest cell.
+    """
     check_choice("grid", name, GRIDS)
     chosen: list[tuple[Any, ...]]
     if name == "cells":
-        cells, rule = DATA["cells"], ([value] for value in DATA["cells"]["fixed"]["cells"].values())
-        chosen = [*product((MC, PMC), cells["alphas"], *rule, (None, *cells["min_shares"]))]
+        cells = DATA["cells"]
+        rule = ([value] for value in DATA["cells"]["fixed"]["cells"].values())
+        chosen = [
+            *product((MC, PMC), cells["alphas"], *rule, (None, *cells["min_shares"]))
+        ]
         method, alpha, size = cells["fixed"]["gamma_and_rho"].values()
         chosen += [(method, alpha, *pair, size) for pair in cells["varied"]]
     else:
         methods = ((MC, ALPHAS), (PMC, ALPHAS), (MC_FOR_PMC, EQUIVALENT_ALPHAS))
-        chosen = [(m, *values) for m, alphas in methods for values in product(alphas, GAMMAS, RHOS)]
+        chosen = [
+            (m, *values)
+            for m, alphas in methods
+            for values in product(alphas, GAMMAS, RHOS)
+        ]
     chosen += [(OURS,)]  # it has no alpha, and its cells are chosen by tests
     found = [Setting(BASE, groups) for groups in groupings]
-    return found + [Setting(m, groups, *values) for groups in groupings for m, *values in chosen]
+    return found + [
+        Setting(m, groups, *values) for groups in groupings for m, *values in chosen
+    ]
 
 
 @dataclass(frozen=True)
@@ -164,25 +211,30 @@ class Setup:
     ----------
     name : str
     kept_apart : float
-        The share of the training rows that the base model does not see. Post-processing is fitted to them;
-        with 0 it is fitted to the rows that the model was trained on.
+        The share of the training rows that the base model does not see. Post-processing
+        is fitted to them; with 0 it is fitted to the rows that the model was trained
+        on.
     eta : float
         The share of a gap that an update closes.
     rule : "fixed", "sizes" or "own"
-        The rule that gives the first verdict: the same for every trial, the same with the larger categories
-        of the paper's definitions, or each trial's own alpha, gamma and rho, for its base model as well.
-        All three are stored.
+        The rule that gives the first verdict: the same for every trial, the same with
+        the larger categories of the paper's definitions, or each trial's own alpha,
+        gamma and rho, for its base model as well. All three are stored.
     readings : tuple of str
         What may count as a trial in Table 6; a claim must agree by all of them.
     excess : bool
-        Whether "4.0x fewer updates" is the mean relative excess (3 for four times as many) or the ratio.
+        Whether "4.0x fewer updates" is the mean relative excess (3 for four times as
+        many) or the ratio.
     bins : "moving" or "frozen"
-        Whether people change bins with every update, or at the end of a sweep only, when scores are clipped;
-        with frozen bins the limit counts visits to categories, not updates.
+        Whether people change bins with every update, or at the end of a sweep only,
+        when scores are clipped; with frozen bins the limit counts visits to categories,
+        not updates.
     intersections : "all" or "single and full"
-        Whether groups are all intersections, or single attributes and intersections of all attributes.
+        Whether groups are all intersections, or single attributes and intersections of
+        all attributes.
     dc_pairs : "all" or "neighbours"
-        Whether DC loss compares all pairs of groups, or each full intersection with the next one in order.
+        Whether DC loss compares all pairs of groups, or each full intersection with the
+        next one in order.
     encoding : "levels" or "codes"
         A feature for each level, or one number for all levels of a column.
     min_words : float or int
@@ -190,7 +242,8 @@ class Setup:
     solver : str
         Scikit-learn's solver of LR.
     stratified : bool
-        Whether all parts of a split have the same share of outcomes (not if splits are by person).
+        Whether all parts of a split have the same share of outcomes (not if splits are
+        by person).
     age : str
         The column of a cohort from MIMIC that is the age, if there is one.
     """
@@ -231,8 +284,14 @@ class Setup:
                 f"The base model is fitted to {100 * (1 - self.kept_apart):g} % of the training data, "
                 f"post-processing to the other {100 * self.kept_apart:g} %"
             )
-        step = "the full gap" if self.eta == 1 else f"{self.eta:g} of the gap"
-        frozen = ", with bins frozen within a sweep" if self.bins == "frozen" else ""
+        if self.eta == 1:
+            step = "the full gap"
+        else:
+            step = f"{self.eta:g} of the gap"
+        if self.bins == "frozen":
+            frozen = ", with bins frozen within a sweep"
+        else:
+            frozen = ""
         return f"{whose}; an update closes {step}{frozen}; the first verdict is by {RULES[self.rule]}."
 
 
@@ -241,7 +300,9 @@ SURROGATES: dict[str, dict[str, Any]] = DATA["surrogates"]
 
 
 def setup_of(given: str | Setup | Mapping[str, Any] | None) -> Setup:
-    """A set-up by its name, as it is, or as a store keeps it; `printed` if nothing is said."""
+    """A set-up by its name, as it is, or as a store keeps it; `printed` if nothing is
+    said.
+    """
     if isinstance(given, Setup):
         return given
     former = {None: "printed", "public": "held-out"}  # the name until 0.3

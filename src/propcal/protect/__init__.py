@@ -1,1 +1,3 @@
-"""What may be handed on: counts are protected, findings and statistics of many people are not."""
+"""What may be handed on: counts are protected, findings and statistics of many people
+are not.
+"""

@@ -1,4 +1,6 @@
-"""Comparisons of scores or of sites, and discoveries, as they may be handed on: with protected counts."""
+"""Comparisons of scores or of sites, and discoveries, as they may be handed on: with
+protected counts.
+"""
 
 from __future__ import annotations
 
@@ -14,16 +16,29 @@ from propcal.auditing.audit_tables import ENDS, row_dicts
 from propcal.auditing.claims import NAN, Claim
 from propcal.auditing.compare import Comparison
 from propcal.auditing.headcount import Headcount, everybody, score_values
-from propcal.auditing.measures import Estimate
 from propcal.auditing.names import LOSSES, MEASURE_NAMES
 from propcal.auditing.score_changes import FlagChanges
+from propcal.auditing.statistics.measures import Estimate
 from propcal.core.reduction import joined
 from propcal.monitoring.held_out import Travel, site_change
 from propcal.numbers import RATIO_DIGITS, Limit, beside_one, printed_rate
 from propcal.protect.audits import protected_audit, protected_audits, protection_note
-from propcal.protect.rule import MOVED, P_DIGITS, WANTED, Rule, moved, shown_p
+from propcal.protect.disclosure_rule import (
+    MOVED,
+    P_DIGITS,
+    WANTED,
+    Rule,
+    moved,
+    shown_p,
+)
 from propcal.protect.shared_atoms import are_shared
-from propcal.protect.shown_counts import Sets, ShownCounts, printed, shown_table, sums_of_groups
+from propcal.protect.shown_counts import (
+    Sets,
+    ShownCounts,
+    printed,
+    shown_table,
+    sums_of_groups,
+)
 from propcal.sites.compare_sites import EVERYBODY, SCALES, Sites
 
 if TYPE_CHECKING:
@@ -42,8 +57,12 @@ def protected(result: Audit | Comparison, fewest: int | None) -> Audit | Compari
 
 
 def protected_comparison(comparison: Comparison, fewest: int | None) -> Comparison:
-    """All audits of a comparison, and the differences between them; 0 or None protects nothing."""
-    audits = dict(zip(comparison.audits, protected_audits([*comparison.audits.values()], fewest)))
+    """All audits of a comparison, and the differences between them; 0 or None protects
+    nothing.
+    """
+    audits = dict(
+        zip(comparison.audits, protected_audits([*comparison.audits.values()], fewest))
+    )
     rule = Rule.asked(fewest)
     if rule is None or audits == comparison.audits:
         return comparison
@@ -58,12 +77,20 @@ def protected_comparison(comparison: Comparison, fewest: int | None) -> Comparis
     )
 
 
-def _without_turned_losses(comparison: Comparison, audits: Mapping[str, Audit]) -> Audit:
-    """The audit of the base; its loss is not shown if moved counts have turned the sign of a difference."""
-    base, table = audits[comparison.base], comparison.differences
+def _without_turned_losses(
+    comparison: Comparison, audits: Mapping[str, Audit]
+) -> Audit:
+    """The audit of the base; its loss is not shown if moved counts have turned the sign
+    of a difference.
+    """
+    base = audits[comparison.base]
+    table = comparison.differences
     losses = base.losses.copy()
     for row in row_dicts(table[table["measure"].isin(LOSSES)]):
-        both = [one.losses.loc[row["measure"], "value"] for one in (base, audits[row["score"]])]
+        both = [
+            one.losses.loc[row["measure"], "value"]
+            for one in (base, audits[row["score"]])
+        ]
         if all(map(_is_number, both)) and row["difference"] * (both[1] - both[0]) < 0:
             losses.loc[row["measure"], ["value", "low", "high"]] = np.nan
     return replace(base, losses=losses)
@@ -71,10 +98,15 @@ def _without_turned_losses(comparison: Comparison, audits: Mapping[str, Audit]) 
 
 def _changes(changes: pd.DataFrame, audits: Mapping[str, Audit]) -> pd.DataFrame:
     """The exact findings; the p-value of a small group is a limit, as in the audit."""
-    tables = {name: audit.groups.set_index("group")["p_value"] for name, audit in audits.items()}
+    tables = {
+        name: audit.groups.set_index("group")["p_value"]
+        for name, audit in audits.items()
+    }
     for name in ("p_value", "brier_p_value"):
         rows = zip(changes["score"], changes["group"], changes[name])
-        shown = [shown_p(p, _is_number(tables[score][group])) for score, group, p in rows]
+        shown = [
+            shown_p(p, _is_number(tables[score][group])) for score, group, p in rows
+        ]
         changes = changes.assign(**{name: pd.Series(shown, dtype=object)})
     return changes
 
@@ -85,27 +117,46 @@ def _is_number(x: float) -> bool:
 
 
 def _flags(comparison: Comparison, rule: Rule) -> pd.DataFrame:
-    """Counts of those newly and no longer flagged, moved, or limits of small ones; nobody is a small count.
+    """Counts of those newly and no longer flagged, moved, or limits of small ones;
+    nobody is a small count.
 
-    The difference of both follows from the numbers flagged by either score. Where these moved counts would
-    leave too few values for a small one, the other is withheld.
+    The difference of both follows from the numbers flagged by either score. Where these
+    moved counts would leave too few values for a small one, the other is withheld.
     """
     names = ["newly_flagged", "no_longer_flagged"]
-    table, first = comparison.flags.astype(dict.fromkeys(names, object)), 0
+    table = comparison.flags.astype(dict.fromkeys(names, object))
+    first = 0
     for one in comparison._flag_source:
-        n, sets = len(one.groups), Sets([one.newly, one.no_longer])
+        n = len(one.groups)
+        sets = Sets([one.newly, one.no_longer])
         for total, parts in sums_of_groups(one.groups):
-            sets.sums += [(start + total, [start + part for part in parts]) for start in (0, n)]
+            sets.sums += [
+                (start + total, [start + part for part in parts]) for start in (0, n)
+            ]
         shown = sets.shown(rule)
-        people, few = shown.headcount.people.sum(axis=0), np.asarray(shown.few.all(axis=0))
-        after, before = (_moves(comparison.audits[name], one) for name in (one.score, comparison.base))
+        people = shown.headcount.people.sum(axis=0)
+        few = np.asarray(shown.few.all(axis=0))
+        after, before = (
+            _moves(comparison.audits[name], one)
+            for name in (one.score, comparison.base)
+        )
         apart = np.concatenate([after - before, before - after])
         other = np.roll(np.arange(2 * n), n)
-        estimate = people + (shown.people - people)[other] + apart  # of a small count, from the others
-        left = np.minimum(estimate + 3 * MOVED, 2 * rule.fewest - 2) - np.maximum(estimate - 3 * MOVED, 0) + 1
+        estimate = (
+            people + (shown.people - people)[other] + apart
+        )  # of a small count, from the others
+        left = (
+            np.minimum(estimate + 3 * MOVED, 2 * rule.fewest - 2)
+            - np.maximum(estimate - 3 * MOVED, 0)
+            + 1
+        )
         follow = (~few | (left >= WANTED))[other]
         counts = [
-            Limit(2 * rule.fewest - 1, "below") if few[i] else shown.people_at(i) if follow[i] else np.nan
+            Limit(2 * rule.fewest - 1, "below")
+            if few[i]
+            else shown.people_at(i)
+            if follow[i]
+            else np.nan
             for i in range(2 * n)
         ]
         rows = table.index[first : first + n]
@@ -121,15 +172,20 @@ def _moves(audit: Audit, one: FlagChanges) -> Any:
     counts = audit._source.counts
     place = {group: g for g, group in enumerate(counts.groups)}
     threshold = np.abs(counts.thresholds - one.threshold).argmin()
-    return moved(counts.flagged.key[[place[group] for group in one.groups], threshold], 0)
+    return moved(
+        counts.flagged.key[[place[group] for group in one.groups], threshold], 0
+    )
 
 
 def _differences(comparison: Comparison, audits: Mapping[str, Audit]) -> pd.DataFrame:
-    """Differences of statistics are the audit's; those of O/E ratios and losses are between what is shown."""
+    """Differences of statistics are the audit's; those of O/E ratios and losses are
+    between what is shown.
+    """
     tables = {name: audit.groups.set_index("group") for name, audit in audits.items()}
     rows = []
     for row in row_dicts(comparison.differences):
-        measure, digits = row["measure"], MEASURE_NAMES[row["measure"]].digits
+        measure = row["measure"]
+        digits = MEASURE_NAMES[row["measure"]].digits
         names = comparison.base, row["score"]
         if measure in LOSSES:
             base, value = (audits[name].losses.loc[measure, "value"] for name in names)
@@ -144,10 +200,27 @@ def _differences(comparison: Comparison, audits: Mapping[str, Audit]) -> pd.Data
         if known and measure in LOSSES:
             change = value - base
         ends = [change + row[end] - row["difference"] for end in ("low", "high")]
-        change, low, high = (float(f"{x:.3g}") if known else np.nan for x in (change, *ends))
-        if measure == "observed_expected" and known and not low - APART <= value - base <= high + APART:
-            change = low = high = np.nan  # moved counts have changed more than the score
-        rows.append({**row, "base": base, "value": value, "difference": change, "low": low, "high": high})
+        change, low, high = (
+            float(f"{x:.3g}") if known else np.nan for x in (change, *ends)
+        )
+        if (
+            measure == "observed_expected"
+            and known
+            and not low - APART <= value - base <= high + APART
+        ):
+            change = low = high = (
+                np.nan
+            )  # moved counts have changed more than the score
+        rows.append(
+            {
+                **row,
+                "base": base,
+                "value": value,
+                "difference": change,
+                "low": low,
+                "high": high,
+            }
+        )
     table = pd.DataFrame(rows, columns=comparison.differences.columns)
     for name in ("base", "value"):
         table[name] = pd.Series([row[name] for row in rows], dtype=object)
@@ -165,7 +238,8 @@ def protected_discovery(discovery: Discovery, fewest: int | None) -> Discovery:
     rule = Rule.asked(fewest)
     if rule is None or not discovery._source:
         return discovery
-    protection, sets = discovery.protection, Sets()
+    protection = discovery.protection
+    sets = Sets()
     counted = [*discovery._source, *(protection._source if protection else ())]
     for people, scores in counted:
         sets.add(people, [scores])
@@ -184,7 +258,9 @@ def protected_discovery(discovery: Discovery, fewest: int | None) -> Discovery:
         protection = replace(protection, table=table, _source=())
     return replace(
         discovery,
-        found=tuple(_group(shown, 1 + i, group) for i, group in enumerate(discovery.found)),
+        found=tuple(
+            _group(shown, 1 + i, group) for i, group in enumerate(discovery.found)
+        ),
         overall=overall,
         settings={**discovery.settings, "people": shown.people_at(0)},
         protection=protection,
@@ -194,8 +270,12 @@ def protected_discovery(discovery: Discovery, fewest: int | None) -> Discovery:
 
 def _group(shown: ShownCounts, i: int, group: FoundGroup) -> FoundGroup:
     """A finding whose ratio and interval follow from the counts that are shown."""
-    people, mean, value = shown.people[i], shown.mean[i], group.value
-    low, high, raw = group.low, group.high, group.raw_value
+    people = shown.people[i]
+    mean = shown.mean[i]
+    value = group.value
+    low = group.low
+    high = group.high
+    raw = group.raw_value
     after = printed_rate(group.predicted_after * mean / group.predicted)
     if group.measure == RATIO:
         value, low, high = shown.ratio(i, (value, low, high), after)
@@ -204,7 +284,13 @@ def _group(shown: ShownCounts, i: int, group: FoundGroup) -> FoundGroup:
         value = low = high = raw = NAN
     if (value > 1) != (group.value > 1):
         value = low = high = NAN  # too near to 1 to tell
-    ratios: Any = {"value": value, "low": low, "high": high, "raw_value": raw, "again": group.again}
+    ratios: Any = {
+        "value": value,
+        "low": low,
+        "high": high,
+        "raw_value": raw,
+        "again": group.again,
+    }
     return replace(
         group,
         **shown.numbers_at(i),
@@ -216,12 +302,19 @@ def _group(shown: ShownCounts, i: int, group: FoundGroup) -> FoundGroup:
 
 
 def _repair(shown: ShownCounts, i: int, row: dict[Any, Any]) -> dict[Any, Any]:
-    """The repair of a protected group; its gaps agree with the rates that are shown. None if it is small."""
+    """The repair of a protected group; its gaps agree with the rates that are shown.
+    None if it is small.
+    """
     if not shown.known[i]:
-        return row | dict.fromkeys([name for name in row if name not in ("group", "clear")], NAN)
+        return row | dict.fromkeys(
+            [name for name in row if name not in ("group", "clear")], NAN
+        )
     numbers = shown.numbers_at(i)
     moved = numbers["observed"] - numbers["predicted"] - row["before"]
-    printed = {name: x if isinstance(x, (str, bool)) else round(x, P_DIGITS) for name, x in row.items()}
+    printed = {
+        name: x if isinstance(x, (str, bool)) else round(x, P_DIGITS)
+        for name, x in row.items()
+    }
     printed |= {name: round(row[name] + moved, P_DIGITS) for name in GAPS}
     return printed | {name: x for name, x in numbers.items() if name in row}
 
@@ -234,24 +327,37 @@ def protected_sites(sites: Sites, fewest: int | None) -> Sites:
     rule = Rule.asked(fewest)
     if rule is None or sites._parts is None:
         return sites
-    if all(are_shared(atoms, rule.fewest) for atoms in sites._parts.values()):  # they were protected before
+    if all(
+        are_shared(atoms, rule.fewest) for atoms in sites._parts.values()
+    ):  # they were protected before
         return sites
     parts = list(sites._parts.values())
-    n, few, n_pooled = len(parts), np.flatnonzero(sites.small).tolist(), len(sites.pooled)
+    n = len(parts)
+    few = np.flatnonzero(sites.small).tolist()
+    n_pooled = len(sites.pooled)
     together = [joined([parts[i] for i in some]) for some in (range(n), few)[:n_pooled]]
     sets = Sets()
     for atoms in (together[0], *parts, *together[1:]):
-        sets.add(Headcount.of(atoms, everybody), score_values(atoms, everybody(atoms.patterns)))
+        sets.add(
+            Headcount.of(atoms, everybody),
+            score_values(atoms, everybody(atoms.patterns)),
+        )
     sets.sums += [(0, range(1, n + 1)), (n + 1, [1 + i for i in few])][:n_pooled]
     shown = sets.shown(rule)
     table = shown_table(sites.sites, shown, range(1, 1 + n))
-    rows = [shown_table(sites.pooled.iloc[[i]], shown, [i * (n + 1)]) for i in range(n_pooled)]
+    rows = [
+        shown_table(sites.pooled.iloc[[i]], shown, [i * (n + 1)])
+        for i in range(n_pooled)
+    ]
     pooled = pd.concat(rows).set_axis(sites.pooled.index)
     sets_of = {EVERYBODY: (0, pooled.iloc[0])}
     sets_of |= {row["site"]: (i, row) for i, (_, row) in enumerate(table.iterrows(), 1)}
     return replace(
         sites,
-        claims=tuple(_claim(claim, shown, *sets_of.get(claim.who, (0, None))) for claim in sites.claims),
+        claims=tuple(
+            _claim(claim, shown, *sets_of.get(claim.who, (0, None)))
+            for claim in sites.claims
+        ),
         pooled=pooled,
         sites=table,
         summary=_summary(sites.summary),
@@ -262,7 +368,9 @@ def protected_sites(sites: Sites, fewest: int | None) -> Sites:
 
 
 def _claim(claim: Claim, shown: ShownCounts, place: int, row: Any) -> Claim:
-    """A claim with the numbers that are shown; `row` is that of its site in the table."""
+    """A claim with the numbers that are shown; `row` is that of its site in the
+    table.
+    """
     claim = replace(claim, p_value=float(f"{claim.p_value:.2g}"))
     if row is None:
         return claim
@@ -282,26 +390,38 @@ def _summary(exact: pd.DataFrame) -> pd.DataFrame:
         row |= {key: round(row[key], n) for key, n in OTHER_DIGITS.items()}
         row["mean"] = round(row["mean"], digits)
         for low, high in (("low", "high"), ("prediction_low", "prediction_high")):
-            row[low], row[high] = printed(beside_one(row[low], row[high], digits), digits)
+            row[low], row[high] = printed(
+                beside_one(row[low], row[high], digits), digits
+            )
     return pd.DataFrame.from_dict(rows, orient="index")
 
 
-def _travel(travel: Travel | None, table_of_sites: pd.DataFrame, rule: Rule) -> Travel | None:
-    """How corrections travel, with protected counts; findings are those of the comparison.
+def _travel(
+    travel: Travel | None, table_of_sites: pd.DataFrame, rule: Rule
+) -> Travel | None:
+    """How corrections travel, with protected counts; findings are those of the
+    comparison.
 
     What a site was before is what the table of sites says of it.
     """
     if travel is None:
         return None
-    comparisons = {name: protected_comparison(one, rule.fewest) for name, one in travel.comparisons.items()}
+    comparisons = {
+        name: protected_comparison(one, rule.fewest)
+        for name, one in travel.comparisons.items()
+    }
     rows = [{"site": name, **site_change(one)} for name, one in comparisons.items()]
     table = pd.DataFrame(rows)
     for name in ("finding", "moved", "level"):
         table[name] = travel.table[name].to_numpy()
     for end in ENDS:
-        table[f"observed_expected_before{end}"] = table_of_sites[f"observed_expected{end}"].to_numpy()
+        table[f"observed_expected_before{end}"] = table_of_sites[
+            f"observed_expected{end}"
+        ].to_numpy()
     table["people"] = table_of_sites["people"].to_numpy()
     for name in ("people", "observed_expected_after"):
         values = [row[name] for row in rows]
-        table[name] = pd.Series([np.nan if isinstance(x, Limit) else x for x in values], dtype=object)
+        table[name] = pd.Series(
+            [np.nan if isinstance(x, Limit) else x for x in values], dtype=object
+        )
     return Travel(table, Estimate(*printed(travel.pooled, RATIO_DIGITS)), comparisons)

@@ -1,1 +1,3 @@
-"""Renderers: how a document looks in a terminal, on a page, in a notebook, in Markdown, and as a picture."""
+"""Renderers: how a document looks in a terminal, on a page, in a notebook, in Markdown,
+and as a picture.
+"""

@@ -1,4 +1,6 @@
-"""Cells: how each kind of column prints a value; the one registry of digits and alignment."""
+"""Cells: how each kind of column prints a value; the one registry of digits and
+alignment.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Kind:
-    """How a kind of column is printed, whether it holds words, which may wrap, and what a page adds."""
+    """How a kind of column is printed, whether it holds words, which may wrap, and what
+    a page adds.
+    """
 
     text: Callable[[Style, Row, Column], str]
     words: bool = False
@@ -30,7 +34,9 @@ def _of(method: str) -> Kind:
 
 def _ends(row: Row, column: Column, factor: float = 1.0) -> tuple[Any, Any]:
     low, high = (row[end] for end in column.ends)
-    return (factor * low, factor * high) if factor != 1.0 and known(low) and known(high) else (low, high)
+    if factor != 1.0 and known(low) and known(high):
+        return (factor * low, factor * high)
+    return (low, high)
 
 
 def _digits(row: Row, column: Column) -> int:
@@ -43,20 +49,28 @@ def _words(_: Style, row: Row, column: Column) -> str:
 
 
 def _explained(_: Style, row: Row, __: Column) -> str:
-    """The errors that account for a finding, or how a group compares with the others."""
+    """The errors that account for a finding, or how a group compares with the
+    others.
+    """
     if row.get("compared"):
         return f"O/E {row['compared']} than the errors of everybody else explain"
-    return f"explained by the errors of {plain(row['explained'])}" if row.get("explained") else ""
+    if row.get("explained"):
+        return f"explained by the errors of {plain(row['explained'])}"
+    return ""
 
 
 def _if_known(text: Callable[[float], str]) -> Callable[[Style, Row, Column], str]:
     """What a function says of a value that is known."""
-    return lambda style, row, column: text(row[column.key]) if known(row[column.key]) else style.unknown
+    return lambda style, row, column: (
+        text(row[column.key]) if known(row[column.key]) else style.unknown
+    )
 
 
 def _per_100(style: Style, row: Row, column: Column) -> str:
     value = row[column.key]
-    return style.decimal(100 * value, _digits(row, column)) if known(value) else style.unknown
+    if known(value):
+        return style.decimal(100 * value, _digits(row, column))
+    return style.unknown
 
 
 def _percent_interval(style: Style, row: Row, column: Column, sign: str = "") -> str:
@@ -66,7 +80,9 @@ def _percent_interval(style: Style, row: Row, column: Column, sign: str = "") ->
 
 
 def _open_interval(style: Style, row: Row, column: Column) -> str:
-    """An interval of which only the lower end may be shown; "at least 0" would say nothing."""
+    """An interval of which only the lower end may be shown; "at least 0" would say
+    nothing.
+    """
     low, high = _ends(row, column)
     if known(low) and not known(high) and round(low, _digits(row, column)) > 0:
         return style.decimal(Limit(low, "at least"), _digits(row, column))
@@ -80,20 +96,42 @@ KINDS = {
     "word": Kind(_words),
     "range": Kind(lambda _, row, column: risk_range(row[column.key])),
     "count": _of("count"),
-    "some": Kind(lambda style, row, column: style.count(row[column.key]) if row[column.key] != 0 else ""),
+    "some": Kind(
+        lambda style, row, column: (
+            style.count(row[column.key]) if row[column.key] != 0 else ""
+        )
+    ),
     "percent": _of("percent"),
     "share": Kind(_if_known(lambda value: f"{100 * value:.0f} %")),
     "p": _of("p_value"),
-    "decimal": Kind(lambda style, row, column: style.decimal(row[column.key], _digits(row, column))),
-    "signed": Kind(lambda style, row, column: style.decimal(row[column.key], _digits(row, column), "+")),
-    "interval": Kind(lambda style, row, column: style.interval(*_ends(row, column), _digits(row, column))),
-    "signed interval": Kind(
-        lambda style, row, column: style.interval(*_ends(row, column), _digits(row, column), "+")
+    "decimal": Kind(
+        lambda style, row, column: style.decimal(row[column.key], _digits(row, column))
     ),
-    "change": Kind(lambda style, row, column: style.change(*_ends(row, column), _digits(row, column))),
+    "signed": Kind(
+        lambda style, row, column: style.decimal(
+            row[column.key], _digits(row, column), "+"
+        )
+    ),
+    "interval": Kind(
+        lambda style, row, column: style.interval(
+            *_ends(row, column), _digits(row, column)
+        )
+    ),
+    "signed interval": Kind(
+        lambda style, row, column: style.interval(
+            *_ends(row, column), _digits(row, column), "+"
+        )
+    ),
+    "change": Kind(
+        lambda style, row, column: style.change(
+            *_ends(row, column), _digits(row, column)
+        )
+    ),
     "open interval": Kind(_open_interval),
     "percent interval": Kind(_percent_interval),
-    "points interval": Kind(lambda style, row, column: _percent_interval(style, row, column, "+")),
+    "points interval": Kind(
+        lambda style, row, column: _percent_interval(style, row, column, "+")
+    ),
     "per 100": Kind(_per_100),
     "per 100 with interval": Kind(_per_100, more=_percent_interval),
     "at most": Kind(_if_known(lambda value: f"{ceil(round(100 * value, 6))} %")),

@@ -1,4 +1,6 @@
-"""A document as one HTML file or as a card for notebooks: nothing from elsewhere, everything escaped."""
+"""A document as one HTML file or as a card for notebooks: nothing from elsewhere,
+everything escaped.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +19,19 @@ from jinja2 import Environment, FunctionLoader
 from markupsafe import Markup, escape
 
 from propcal import __version__
-from propcal.documents.blocks import At, Block, Column, Document, Section, Table, leaves_at, shown_at
+from propcal.documents.blocks import (
+    At,
+    Block,
+    Column,
+    Document,
+    Section,
+    Table,
+    leaves_at,
+    shown_at,
+)
 from propcal.documents.charts import LOOKS
 from propcal.documents.data import rounded
-from propcal.files.transaction import write_text
+from propcal.formats.transaction import write_text
 from propcal.numbers import IN_NOTEBOOK, ON_PAGE, unbroken
 from propcal.render import svg
 from propcal.render.cells import KINDS, cell, more
@@ -38,7 +49,10 @@ def template_text(name: str) -> str:
 def environment() -> Environment:
     """All templates; everything that is put in is escaped."""
     jinja = Environment(
-        loader=FunctionLoader(template_text), autoescape=True, trim_blocks=True, lstrip_blocks=True
+        loader=FunctionLoader(template_text),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
     jinja.filters |= {
         "nb": _unbroken,
@@ -64,13 +78,26 @@ def environment() -> Environment:
 
 
 def html(document: Document) -> str:
-    """The page of a document, with a rule that allows no other style and no other script."""
+    """The page of a document, with a rule that allows no other style and no other
+    script.
+    """
     data = document.data() if callable(document.data) else document.data
-    foot = document.made or f"propcal {__version__}"  # printed at the foot of each sheet of paper
-    style = template_text("page.css").replace("@@title@@", css_text(document.title)).replace("@@made@@", foot)
+    foot = (
+        document.made or f"propcal {__version__}"
+    )  # printed at the foot of each sheet of paper
+    style = (
+        template_text("page.css")
+        .replace("@@title@@", css_text(document.title))
+        .replace("@@made@@", foot)
+    )
     script = template_text(document.script) if document.script else ""
     content = "" if data is None else packed(rounded(data))
-    about = {"style": style, "script": script, "content": content, "version": __version__}
+    about = {
+        "style": style,
+        "script": script,
+        "content": content,
+        "version": __version__,
+    }
     return str(filled("document.html", document=document, **about))
 
 
@@ -81,18 +108,30 @@ def card(document: Document) -> str:
 
 def _menu(blocks: Sequence[Block]) -> int:
     """Where the menu goes: before the first section that it links to."""
-    linked = [i for i, block in enumerate(blocks) if isinstance(block, Section) and block.link]
+    linked = [
+        i for i, block in enumerate(blocks) if isinstance(block, Section) and block.link
+    ]
     return linked[0] if linked else len(blocks)
 
 
 def _is_long(document: Document) -> bool:
     """Whether a table is so long that a browser had better draw the page bit by bit."""
-    parts = [block for section in document.blocks if isinstance(section, Section) for block in section.blocks]
+    parts = [
+        block
+        for section in document.blocks
+        if isinstance(section, Section)
+        for block in section.blocks
+    ]
     return any(isinstance(block, Table) and len(block.rows) > LONG for block in parts)
 
 
-def _cells(row: Mapping[str, Any], columns: Sequence[Column]) -> list[tuple[Column, str, str]]:
-    return [(column, cell(column, row, ON_PAGE), more(column, row, ON_PAGE)) for column in columns]
+def _cells(
+    row: Mapping[str, Any], columns: Sequence[Column]
+) -> list[tuple[Column, str, str]]:
+    return [
+        (column, cell(column, row, ON_PAGE), more(column, row, ON_PAGE))
+        for column in columns
+    ]
 
 
 def _look(row: Mapping[str, Any], column: Column) -> str:
@@ -111,7 +150,8 @@ def write_page(text: str, path: str | PathLike[str] | None) -> str:
 
 
 def css_text(text: str) -> str:
-    r"""A text for a string in a style sheet; whatever is not a plain letter or digit is written as a code.
+    r"""A text for a string in a style sheet; whatever is not a plain letter or digit is
+    written as a code.
 
     >>> css_text('A "b"')
     'A\\20 \\22 b\\22 '
@@ -120,23 +160,34 @@ def css_text(text: str) -> str:
 
 
 def _unbroken(text: str) -> Markup:
-    """A sentence in which no line ends within a number or an option, such as --correction."""
+    """A sentence in which no line ends within a number or an option, such as
+    --correction.
+    """
     escaped = str(escape(unbroken(text)))
-    return Markup(re.sub(r"--[a-z][a-z-]*", r'<span class="option">\g<0></span>', escaped))
+    return Markup(
+        re.sub(r"--[a-z][a-z-]*", r'<span class="option">\g<0></span>', escaped)
+    )
 
 
 def _hash(text: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
+    return "sha256-" + base64.b64encode(
+        hashlib.sha256(text.encode("utf-8")).digest()
+    ).decode("ascii")
 
 
 def packed(content: Any) -> str:
-    """JSON, compressed with gzip, as base64: an eighth of the size, and no letter that HTML would read.
+    """JSON, compressed with gzip, as base64: an eighth of the size, and no letter that
+    HTML would read.
 
     >>> unpacked(packed({"a": [1, "</script>"]}))
     {'a': [1, '</script>']}
     """
-    text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return base64.b64encode(gzip.compress(text.encode("utf-8"), 4, mtime=0)).decode("ascii")
+    text = json.dumps(
+        content, ensure_ascii=False, allow_nan=False, separators=(",", ":")
+    )
+    return base64.b64encode(gzip.compress(text.encode("utf-8"), 4, mtime=0)).decode(
+        "ascii"
+    )
 
 
 def unpacked(text: str) -> Any:

@@ -8,7 +8,15 @@ from typing import Any
 
 from markupsafe import Markup
 
-from propcal.documents.blocks import At, Block, Column, Document, Figures, Table, shown_at
+from propcal.documents.blocks import (
+    At,
+    Block,
+    Column,
+    Document,
+    Figures,
+    Table,
+    shown_at,
+)
 from propcal.errors import plain
 from propcal.numbers import ON_PAGE
 from propcal.render.cells import KINDS, cell, more
@@ -18,7 +26,11 @@ from propcal.render.html import environment
 def markdown(document: Document) -> str:
     """The whole document."""
     about = ". ".join(f"{name}: {escaped(text)}" for name, text in document.about)
-    lines = [f"# {escaped(document.title)}", f"{about}." if about else "", _blocks(document.blocks, 2)]
+    lines = [
+        f"# {escaped(document.title)}",
+        f"{about}." if about else "",
+        _blocks(document.blocks, 2),
+    ]
     return "\n\n".join(filter(None, lines)) + "\n"
 
 
@@ -32,10 +44,14 @@ def _blocks(blocks: Sequence[Block], level: int) -> str:
         "figures": _figures,
         "table": _table,
     }
-    return re.sub(r"\n{3,}", "\n\n", template.render(items=blocks, level=level, **content)).strip()
+    return re.sub(
+        r"\n{3,}", "\n\n", template.render(items=blocks, level=level, **content)
+    ).strip()
 
 
-def _grid(headings: Sequence[str], numbers: Sequence[bool], rows: Iterable[Sequence[str]]) -> str:
+def _grid(
+    headings: Sequence[str], numbers: Sequence[bool], rows: Iterable[Sequence[str]]
+) -> str:
     marks = ["---:" if number else "---" for number in numbers]
     lines = [headings, marks, *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
@@ -57,7 +73,10 @@ def _table(block: Table) -> str:
     return _grid(
         [escaped(column.heading) for column in columns],
         [not KINDS[column.kind].words for column in columns],
-        [[_cell(column, row) for column in columns] for row in block.rows_at(At.MARKDOWN)],
+        [
+            [_cell(column, row) for column in columns]
+            for row in block.rows_at(At.MARKDOWN)
+        ],
     )
 
 
@@ -67,7 +86,8 @@ def _cell(column: Column, row: Mapping[str, Any]) -> str:
 
 
 def escaped(value: Any) -> str:
-    r"""Users' text as Markdown shows it letter by letter, on one line; what is `Markup` already stays.
+    r"""Users' text as Markdown shows it letter by letter, on one line; what is `Markup`
+    already stays.
 
     >>> print(escaped("a|b *c* <script>"))
     a\|b \*c\* &lt;script&gt;
@@ -76,4 +96,6 @@ def escaped(value: Any) -> str:
         return str(value)
     text = plain(value).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     text = re.sub(r"([\\`*_\[\]|#!~$])", r"\\\1", text)
-    return text.replace("://", "&#58;//").replace("www.", "www&#46;")  # no link where none is meant
+    return text.replace("://", "&#58;//").replace(
+        "www.", "www&#46;"
+    )  # no link where none is meant

@@ -1,4 +1,6 @@
-"""Figures of matplotlib: sizes and colours that everybody can read, and names as it can draw them."""
+"""Figures of matplotlib: sizes and colours that everybody can read, and names as it can
+draw them.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +14,20 @@ from typing import Any
 
 from propcal.extras import how_to_install
 
-# Okabe and Ito's colours, told apart by people with any colour vision, and line styles besides
+# Okabe and Ito's colours, told apart by people with any colour vision, and line styles
+# besides
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 STYLES = ("-", "--", "-.", ":")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-SMALL, TEXT = 7.0, 8.0  # points: the smallest that can be read in print
-HATCH: dict[str, Any] = {"facecolor": "0.96", "edgecolor": "0.6", "hatch": "////", "linewidth": 0.0}
+# points: the smallest that can be read in print
+SMALL = 7.0
+TEXT = 8.0
+HATCH: dict[str, Any] = {
+    "facecolor": "0.96",
+    "edgecolor": "0.6",
+    "hatch": "////",
+    "linewidth": 0.0,
+}
 LETTER = 0.058  # inches that a letter of the small size takes on average
 WIDE = 5.0  # inches from which there is room beside the picture
 AND = " & "
@@ -32,13 +42,17 @@ def drawn_as(part: str) -> dict[str, Any]:
 
 
 def letters(text: str) -> str:
-    """One line that the font can draw: no control characters, and a mark for signs that it lacks."""
+    """One line that the font can draw: no control characters, and a mark for signs that
+    it lacks.
+    """
     shown = []
     for sign in unicodedata.normalize("NFC", text):
         kind = unicodedata.category(sign)
         if sign.isspace() or kind == "Cc":
             shown.append(" ")
-        elif kind not in ("Cf", "Cs", "Mn", "Me") or (kind[0] == "M" and has_glyph(sign)):
+        elif kind not in ("Cf", "Cs", "Mn", "Me") or (
+            kind[0] == "M" and has_glyph(sign)
+        ):
             shown.append(symbol(sign))
         elif kind == "Cs":  # half of a sign
             shown.append(symbol("\ufffd"))
@@ -46,13 +60,17 @@ def letters(text: str) -> str:
 
 
 def has_glyph(sign: str) -> bool:
-    """Whether text in the current style can show it; matplotlib warns in the drawing if not."""
+    """Whether text in the current style can show it; matplotlib warns in the drawing if
+    not.
+    """
     from matplotlib.font_manager import FontProperties, findfont
 
     if sign.isascii():
         return True
     families = FontProperties().get_family()
-    return any(_in_font(findfont(FontProperties(family=[family])), sign) for family in families)
+    return any(
+        _in_font(findfont(FontProperties(family=[family])), sign) for family in families
+    )
 
 
 @lru_cache(maxsize=10_000)
@@ -70,7 +88,9 @@ def symbol(sign: str) -> str:
 
 
 def literal(text: str) -> str:
-    """Text as matplotlib shows it letter by letter: no formulas, and no label hidden by an underscore."""
+    """Text as matplotlib shows it letter by letter: no formulas, and no label hidden by
+    an underscore.
+    """
     text = text.replace("$", r"\$")
     return f" {text}" if text.startswith("_") else text
 
@@ -81,14 +101,17 @@ def short(name: str, most: int = 48) -> str:
 
 
 def labels(names: Sequence[str], most: int, lines: int = 1) -> list[str]:
-    """Names in at most `lines` lines of `most` letters; no two names get the same label."""
+    """Names in at most `lines` lines of `most` letters; no two names get the same
+    label.
+    """
     shown = [letters(name) for name in names]
     cut = [_wrapped(text, most, lines) for text in shown]
     alike = {label for label in cut if cut.count(label) > 1}
     found: list[str] = []
     for text, label in zip(shown, cut):
         first = _cut(text, most, middle=True) if label in alike else label
-        same, n = first, 1
+        same = first
+        n = 1
         while same in found:
             n += 1
             same = f"{first} ({n})"
@@ -101,7 +124,11 @@ def _cut(text: str, most: int, *, middle: bool = False) -> str:
     if len(text) <= most:
         return text
     tail = (most - 1) // 3 if middle or AND in text else 0
-    return text[: most - 1 - tail].rstrip() + symbol("…") + text[len(text) - tail :].lstrip()
+    return (
+        text[: most - 1 - tail].rstrip()
+        + symbol("…")
+        + text[len(text) - tail :].lstrip()
+    )
 
 
 def _wrapped(text: str, most: int, lines: int) -> str:
@@ -141,7 +168,9 @@ def axes(ax: Any, width: float, height: float) -> Any:
 
 
 def plain_letters() -> Any:
-    """A context in which names are drawn as they are, also where the user's style asks for TeX."""
+    """A context in which names are drawn as they are, also where the user's style asks
+    for TeX.
+    """
     from matplotlib import rc_context
 
     return rc_context({"text.usetex": False})
@@ -149,7 +178,9 @@ def plain_letters() -> Any:
 
 def inches(ax: Any) -> float:
     """How wide the place of the axes is in its figure, labels included."""
-    place, whole = ax.get_subplotspec(), ax.figure.bbox.width / ax.figure.dpi  # of a subfigure as well
+    # of a subfigure as well
+    place = ax.get_subplotspec()
+    whole = ax.figure.bbox.width / ax.figure.dpi
     if place is None:
         return float(ax.get_position().width * whole)
     grid = place.get_gridspec()
@@ -157,7 +188,9 @@ def inches(ax: Any) -> float:
 
 
 def tidy(ax: Any, *, xlabel: str, ylabel: str = "") -> None:
-    """Labels and ticks in sizes that can be read at column width; no box around the picture."""
+    """Labels and ticks in sizes that can be read at column width; no box around the
+    picture.
+    """
     ax.set_xlabel(xlabel, fontsize=TEXT)
     ax.set_ylabel(ylabel, fontsize=TEXT)
     ax.tick_params(labelsize=SMALL)
@@ -173,7 +206,8 @@ def legend_below(
     columns: int = 1,
     wide: bool = False,
 ) -> None:
-    """A legend under the axes, `drop` points below them: inside it would hide what is drawn.
+    """A legend under the axes, `drop` points below them: inside it would hide what is
+    drawn.
 
     A wide one also takes the room under the names of the rows.
     """
@@ -183,11 +217,20 @@ def legend_below(
     left = 0.0
     if wide:
         cell = ax.get_subplotspec()
-        left = 0.02 if cell is None else cell.colspan.start / cell.get_gridspec().ncols + 0.02
+        if cell is None:
+            left = 0.02
+        else:
+            left = cell.colspan.start / cell.get_gridspec().ncols + 0.02
         under = blended_transform_factory(ax.figure.transSubfigure, under)
-    place: dict[str, Any] = {"bbox_to_anchor": (left, 0), "bbox_transform": under, "ncols": columns}
+    place: dict[str, Any] = {
+        "bbox_to_anchor": (left, 0),
+        "bbox_transform": under,
+        "ncols": columns,
+    }
     texts = {"fontsize": SMALL, "title_fontsize": SMALL, "title": title or None}
-    ax.legend(handles=list(handles), **place, **texts, **drawn_as("legend")).set_zorder(5)
+    ax.legend(handles=list(handles), **place, **texts, **drawn_as("legend")).set_zorder(
+        5
+    )
 
 
 def say(ax: Any, sentence: str) -> Any:
@@ -195,5 +238,13 @@ def say(ax: Any, sentence: str) -> Any:
     ax.set_axis_off()
     width = max(20, int(inches(ax) / LETTER * 0.8))
     text = "\n".join(textwrap.wrap(letters(sentence), width))
-    ax.text(0.5, 0.5, literal(text), transform=ax.transAxes, ha="center", va="center", fontsize=TEXT)
+    ax.text(
+        0.5,
+        0.5,
+        literal(text),
+        transform=ax.transAxes,
+        ha="center",
+        va="center",
+        fontsize=TEXT,
+    )
     return ax

@@ -17,10 +17,18 @@ from propcal.documents.charts import Axis, ForestRow, Mark, Plot, ratio_axis
 from propcal.numbers import Limit, known
 
 Numbers = Sequence[float] | FloatArray
-LEFT, TOP, RIGHT, BOTTOM = 44, 12, 8, 42  # margins of a plot
-LETTER, LINE = 6.2, 12  # room of a letter and of a line of names, in pixels
+# margins of a plot
+LEFT = 44
+TOP = 12
+RIGHT = 8
+BOTTOM = 42
+# room of a letter and of a line of names, in pixels
+LETTER = 6.2
+LINE = 12
 ENDS = ("low", "high")
-BAR_WIDTH, BAR_MARGIN = 200, 10  # of a row of a forest
+# of a row of a forest
+BAR_WIDTH = 200
+BAR_MARGIN = 10
 
 
 @dataclass(frozen=True)
@@ -37,7 +45,9 @@ class Scale:
     @property
     def ticks(self) -> list[tuple[str, str]]:
         """Places of the marks, and their labels."""
-        return [(f"{float(self(value)):.1f}", label) for value, label in self.axis.ticks]
+        return [
+            (f"{float(self(value)):.1f}", label) for value, label in self.axis.ticks
+        ]
 
 
 @dataclass(frozen=True)
@@ -65,33 +75,49 @@ def paths(plot: Plot) -> list[Path]:
 def group_lines(group: GroupPictures, plots: Sequence[Plot]) -> dict[str, str]:
     """The marks of a group in these pictures as paths, by their keys."""
     return {
-        key: _path(mark, *scales(plot)).path for plot in plots for key, mark in group.marks_in(plot).items()
+        key: _path(mark, *scales(plot)).path
+        for plot in plots
+        for key, mark in group.marks_in(plot).items()
     }
 
 
 def group_data(drawn: PerformancePictures) -> list[dict[str, Any]]:
     """What a page needs to draw the group that a reader picks."""
     return [
-        {"name": g.name, "lines": group_lines(g, drawn.plots), "tables": g.tables, "told": g.captions}
+        {
+            "name": g.name,
+            "lines": group_lines(g, drawn.plots),
+            "tables": g.tables,
+            "told": g.captions,
+        }
         for g in drawn.groups
     ]
 
 
 def _path(mark: Mark, x: Scale, y: Scale) -> Path:
-    xs, ys = x(mark.x), y(mark.y)
+    xs = x(mark.x)
+    ys = y(mark.y)
     if mark.kind == "band":
         return Path(mark.look, bands(xs, ys, y(mark.high)))
     if mark.kind == "bars":
-        return Path(mark.look, "".join(map(bar, xs, x(mark.high), np.full(len(ys), y.start), ys)))
+        return Path(
+            mark.look,
+            "".join(map(bar, xs, x(mark.high), np.full(len(ys), y.start), ys)),
+        )
     if mark.kind == "points":
-        return Path(mark.look, "".join(map(ring, xs, ys)), _names_beside(xs, ys, mark.names, x.end))
+        return Path(
+            mark.look,
+            "".join(map(ring, xs, ys)),
+            _names_beside(xs, ys, mark.names, x.end),
+        )
     return Path(mark.look, _line_or_dash(xs, ys))
 
 
 def _names_beside(
     xs: FloatArray, ys: FloatArray, names: Sequence[str], right: float
 ) -> list[tuple[str, str, str]]:
-    """Where names of points begin: to the right, or to the left at the edge; above or below what is there.
+    """Where names of points begin: to the right, or to the left at the edge; above or
+    below what is there.
 
     >>> _names_beside(np.array([10.0, 20.0, 95.0]), np.array([5.0, 5.0, 5.0]), ["A1", "B1", "C1"], 100.0)
     [('17.0', '21.0', 'A1'), ('27.0', '9.0', 'B1'), ('75.6', '9.0', 'C1')]
@@ -104,12 +130,19 @@ def _names_beside(
         width = LETTER * len(names[i])
         start = xs[i] + 7 if xs[i] + 7 + width <= right else xs[i] - 7 - width
         near = [y for a, b, y in taken if a < start + width and start < b]
-        steps = (sign * LINE * n / 2 for n in range(2 * len(taken) + 2) for sign in (1, -1))
+        steps = (
+            sign * LINE * n / 2 for n in range(2 * len(taken) + 2) for sign in (1, -1)
+        )
         low = next(
-            y for y in (ys[i] + 4 + step for step in steps) if all(abs(y - other) >= LINE for other in near)
+            y
+            for y in (ys[i] + 4 + step for step in steps)
+            if all(abs(y - other) >= LINE for other in near)
         )
         taken.append((start, start + width, low))
-    return [(f"{a:.1f}", f"{y:.1f}", names[i]) for (a, _, y), i in zip(taken[len(xs) :], order)]
+    return [
+        (f"{a:.1f}", f"{y:.1f}", names[i])
+        for (a, _, y), i in zip(taken[len(xs) :], order)
+    ]
 
 
 def _line_or_dash(xs: FloatArray, ys: FloatArray) -> str:
@@ -125,7 +158,9 @@ def _line_or_dash(xs: FloatArray, ys: FloatArray) -> str:
 
 @dataclass(frozen=True)
 class ForestBar:
-    """A row of a forest on paper; a limit has no point, and `beyond` names the sides on which it leaves."""
+    """A row of a forest on paper; a limit has no point, and `beyond` names the sides on
+    which it leaves.
+    """
 
     low: str
     high: str
@@ -148,19 +183,32 @@ def forest_bar(row: ForestRow, axis: Axis) -> ForestBar:
             return ""
         return f"{float(np.clip(scale(max(value, 1e-9) if axis.log else value), scale.start, scale.end)):.1f}"
 
-    value, low, high = row.value, row.low, row.high
+    value = row.value
+    low = row.low
+    high = row.high
     if isinstance(value, Limit):  # all that is on its side
-        low, high = (axis.low, float(value)) if value.side == "below" else (float(value), axis.high)
+        low, high = (
+            (axis.low, float(value))
+            if value.side == "below"
+            else (float(value), axis.high)
+        )
         beyond = "left" if value.side == "below" else "right"
         return ForestBar(place(low), place(high), "", place(row.before), beyond)
-    low, high = (low, high) if math.isfinite(low) and math.isfinite(high) else (value, value)
+    low, high = (
+        (low, high) if math.isfinite(low) and math.isfinite(high) else (value, value)
+    )
     beyond = ("left " if low < axis.low else "") + ("right" if high > axis.high else "")
     return ForestBar(place(low), place(high), place(value), place(row.before), beyond)
 
 
 def table_axis(table: Table) -> Axis:
     """The axis of the ratios that are drawn in a column of a table."""
-    keys = [f"{column.key}_{end}" for column in table.columns if column.kind == "forest" for end in ENDS]
+    keys = [
+        f"{column.key}_{end}"
+        for column in table.columns
+        if column.kind == "forest"
+        for end in ENDS
+    ]
     return ratio_axis([float(row[key]) for row in table.rows for key in keys])
 
 
@@ -208,7 +256,9 @@ def bands(xs: FloatArray, low: FloatArray, high: FloatArray) -> str:
     known = np.isfinite(low) & np.isfinite(high)
     pieces = np.split(np.arange(len(xs)), np.flatnonzero(np.diff(known)) + 1)
     shown = [piece for piece in pieces if len(piece) > 1 and known[piece[0]]]
-    around = [(np.append(xs[p], xs[p][::-1]), np.append(high[p], low[p][::-1])) for p in shown]
+    around = [
+        (np.append(xs[p], xs[p][::-1]), np.append(high[p], low[p][::-1])) for p in shown
+    ]
     return "".join(f"{path(*both)}Z" for both in around)
 
 

@@ -1,4 +1,6 @@
-"""Adds a column of corrected scores to files: reads, corrects and writes batches at the same time."""
+"""Adds a column of corrected scores to files: reads, corrects and writes batches at the
+same time.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +14,12 @@ from os import PathLike
 from typing import Any, TypeVar
 
 from propcal.core.correction.correction import Correction
-from propcal.data.csv_parquet_excel import check_names
-from propcal.data.people_files import NUMBER, TEXT, PeopleFiles
 from propcal.errors import Message, refused
-from propcal.files.table_files import table_writer, writes_text
-from propcal.files.transaction import outputs
+from propcal.formats.table_files import table_writer, writes_text
+from propcal.formats.transaction import outputs
 from propcal.interrupts import check as check_stop
+from propcal.reading.csv_parquet_excel import check_names
+from propcal.reading.people_files import NUMBER, TEXT, PeopleFiles
 from propcal.scoring.scorer import Scorer, ScoringSummary, Tally
 
 T = TypeVar("T")
@@ -25,7 +27,9 @@ DEPTH = 2  # items waiting on either side, each of which is one more batch in me
 _END = object()
 
 
-Job = tuple[Sequence[PeopleFiles], str | PathLike[str]]  # files of people, and the file for all of their rows
+Job = tuple[
+    Sequence[PeopleFiles], str | PathLike[str]
+]  # files of people, and the file for all of their rows
 
 
 def score_files(
@@ -39,12 +43,14 @@ def score_files(
     max_unseen: float | None = None,
     advance: Callable[[int], None] | None = None,
 ) -> ScoringSummary:
-    """Copy files of people with one more column, the corrected score; returns what was counted.
+    """Copy files of people with one more column, the corrected score; returns what was
+    counted.
 
-    Each job writes the rows of some files, one after another, to one file; either all files appear or none.
-    The scores equal those of ``correction.apply`` on all rows at once. Only a few batches are in memory.
-    If more than the share `max_unseen` of the rows have values that did not occur in fitting, nothing is
-    written. `advance` is called with the number of rows of each batch.
+    Each job writes the rows of some files, one after another, to one file; either all
+    files appear or none. The scores equal those of ``correction.apply`` on all rows at
+    once. Only a few batches are in memory. If more than the share `max_unseen` of the
+    rows have values that did not occur in fitting, nothing is written. `advance` is
+    called with the number of rows of each batch.
     """
     scorer = Scorer(correction, score, column, unseen=unseen, invalid=invalid)
     tally = Tally(scorer)
@@ -52,7 +58,9 @@ def score_files(
     for people in chain.from_iterable(sources for sources, _ in jobs):
         check_names(people.path, people.names, scorer.wanted)
         if column in people.names:
-            raise refused("column exists", where=people.path, column=column, how="--column")
+            raise refused(
+                "column exists", where=people.path, column=column, how="--column"
+            )
     with outputs():
         for sources, path in jobs:
             _write(scorer, tally, sources, path, advance)
@@ -67,7 +75,9 @@ def warn_of_other_score(correction: Correction, score: str) -> None:
     if fitted != score:
         step = "Are they the same score?"
         told = f"the correction was fitted to the score {fitted!r}, and this one is called {score!r}"
-        warnings.warn(Message(told, argument="score", next_step=step), UserWarning, stacklevel=3)
+        warnings.warn(
+            Message(told, argument="score", next_step=step), UserWarning, stacklevel=3
+        )
 
 
 def _write(
@@ -79,12 +89,18 @@ def _write(
 ) -> None:
     """Correct the rows of several files, one after another, into one file."""
     as_text = writes_text(path)
-    filled = [people for people in sources if people.count()]  # data lakes contain files without rows
+    filled = [
+        people for people in sources if people.count()
+    ]  # data lakes contain files without rows
     typed = (filled or list(sources))[0]  # a text file without rows has no column types
     schema = scorer.schema(typed.schema(as_text=as_text))
     kinds = dict.fromkeys(scorer.numeric, NUMBER) | dict.fromkeys(scorer.texts, TEXT)
-    batches = chain.from_iterable(people.batches(scorer.wanted, kinds, as_text=as_text) for people in filled)
-    first = list(islice(batches, 1))  # raises errors in a file before anything is written
+    batches = chain.from_iterable(
+        people.batches(scorer.wanted, kinds, as_text=as_text) for people in filled
+    )
+    first = list(
+        islice(batches, 1)
+    )  # raises errors in a file before anything is written
     with (
         table_writer(path, schema, delimiter=sources[0].delimiter) as write_rows,
         ahead(batches) as rest,
@@ -101,12 +117,15 @@ def _write(
 
 @contextmanager
 def ahead(source: Iterator[T]) -> Iterator[Iterator[T]]:
-    """The items of `source` in order, read by a thread of its own a few items ahead of their use.
+    """The items of `source` in order, read by a thread of its own a few items ahead of
+    their use.
 
     An error in the source is raised at the position of its item.
     """
     with ThreadPoolExecutor(1, "propcal-read") as reader:
-        waiting: deque[Future[Any]] = deque(reader.submit(next, source, _END) for _ in range(DEPTH))
+        waiting: deque[Future[Any]] = deque(
+            reader.submit(next, source, _END) for _ in range(DEPTH)
+        )
 
         def items() -> Iterator[T]:
             while (item := waiting.popleft().result()) is not _END:
@@ -121,10 +140,11 @@ def ahead(source: Iterator[T]) -> Iterator[Iterator[T]]:
 
 @contextmanager
 def behind(write: Callable[[T], None]) -> Iterator[Callable[[T], None]]:
-    """A function that queues items for a thread that writes them; all are written by the end of the block.
+    """A function that queues items for a thread that writes them; all are written by
+    the end of the block.
 
-    The next call, or the end of the block, raises an error in `write`. What is still waiting is then dropped,
-    as it is if the block itself fails.
+    The next call, or the end of the block, raises an error in `write`. What is still
+    waiting is then dropped, as it is if the block itself fails.
     """
     waiting: deque[Future[None]] = deque()
 

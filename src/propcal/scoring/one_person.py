@@ -1,8 +1,10 @@
-"""One person at a time: keyword arguments -> the map of the person's pattern -> the corrected score.
+"""One person at a time: keyword arguments -> the map of the person's pattern -> the
+corrected score.
 
-For services, where the fixed costs of columns and batches would be nearly all of the time. Plain values take
-a short way, with dictionaries and bisection in Python. Everything else (scores that are no probabilities,
-unusual types of values) goes through `Correction.apply` as one row, so that there is one rule for it.
+For services, where the fixed costs of columns and batches would be nearly all of the
+time. Plain values take a short way, with dictionaries and bisection in Python.
+Everything else (scores that are no probabilities, unusual types of values) goes through
+`Correction.apply` as one row, so that there is one rule for it.
 """
 
 from __future__ import annotations
@@ -23,10 +25,10 @@ from propcal.core.correction.smooth_map import knots
 from propcal.core.correction.unlisted import Unlisted
 from propcal.core.grid import UNIT
 from propcal.core.patterns import Level
-from propcal.data.frames import LARGEST
-from propcal.data.levels import level_key, wanted_keys
-from propcal.data.rows import rows_to_score
 from propcal.errors import InputError, Message, is_unicode, refused
+from propcal.reading.frames import LARGEST
+from propcal.reading.levels import level_key, wanted_keys
+from propcal.reading.rows import rows_to_score
 from propcal.scoring.places import Finder, attribute_finders, feature_finder
 
 if TYPE_CHECKING:
@@ -35,17 +37,27 @@ if TYPE_CHECKING:
 MOST_MAPS = 1024  # patterns whose maps are kept
 WHOLE = {np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32}
 SCORES = frozenset({float, int, np.float64, np.float32})
-NUMBERS = frozenset({float, int, bool, type(None), np.float64, np.float32, np.bool_} | WHOLE)
+NUMBERS = frozenset(
+    {float, int, bool, type(None), np.float64, np.float32, np.bool_} | WHOLE
+)
 PLAIN = NUMBERS | {str, np.str_}
-OPTIONS = ("invalid", "unseen", "detail")  # arguments of `score_one`, which no column can be named like
+OPTIONS = (
+    "invalid",
+    "unseen",
+    "detail",
+)  # arguments of `score_one`, which no column can be named like
 COMPARED = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 Keys = dict[str, Level]
 Numbers = dict[str, float]
-Place = Callable[[Keys, Numbers], int]  # of an attribute or feature, from what the columns hold
+Place = Callable[
+    [Keys, Numbers], int
+]  # of an attribute or feature, from what the columns hold
 
 
 class PatternMap(NamedTuple):
-    """The map of one pattern as Python numbers: the smooth start at its `knots`, then the pieces."""
+    """The map of one pattern as Python numbers: the smooth start at its `knots`, then
+    the pieces.
+    """
 
     knots: list[int]
     smooth: list[int]
@@ -57,10 +69,14 @@ class PatternMap(NamedTuple):
         """What `PatternMaps.apply` does to a score of this pattern, to the last bit."""
         raw = value = math.floor(score * UNIT + 0.5)
         if self.smooth:
-            at, smooth = self.knots, self.smooth
+            at = self.knots
+            smooth = self.smooth
             k = bisect_left(at, raw, 1, len(at) - 1)
-            width, low = at[k] - at[k - 1], smooth[k - 1]
-            value = low + (2 * (smooth[k] - low) * (raw - at[k - 1]) + width) // (2 * width)
+            width = at[k] - at[k - 1]
+            low = smooth[k - 1]
+            value = low + (2 * (smooth[k] - low) * (raw - at[k - 1]) + width) // (
+                2 * width
+            )
         if odds is not None:
             value = _multiplied(value, odds)
         k = bisect_right(self.begin, value) - 1
@@ -85,7 +101,9 @@ class Result(NamedTuple):
 
 
 class Known(NamedTuple):
-    """What is kept for a pattern: its map (None: scores stay), and which levels are not listed."""
+    """What is kept for a pattern: its map (None: scores stay), and which levels are not
+    listed.
+    """
 
     map: PatternMap | None
     unlisted: list[int]
@@ -98,10 +116,15 @@ class OnePerson:
 
     def __init__(self, correction: Definition) -> None:
         known = correction.patterns
-        self._correction, self._columns = correction, correction.reads
+        self._correction = correction
+        self._columns = correction.reads
         self._names = frozenset(correction.reads)
         self._features = [
-            (_place_of(feature_finder(feature)), feature.factors.tolist(), feature.unseen_codes)
+            (
+                _place_of(feature_finder(feature)),
+                feature.factors.tolist(),
+                feature.unseen_codes,
+            )
             for feature in correction.features
         ]
         self._not_read = frozenset(correction.not_read) - self._names
@@ -110,16 +133,28 @@ class OnePerson:
                 raise refused("score_one argument", name=name)
         self._numeric = frozenset(correction.numeric)
         self._attributes = [_place_of(finder) for finder in attribute_finders(known)]
-        texts = {level for levels in known.levels for level in levels if level is not None}
+        texts = {
+            level for levels in known.levels for level in levels if level is not None
+        }
         texts |= {level for feature in correction.features for level in feature.levels}
         self._texts = {text for text in texts if level_key(text) == text}
         self._knots = knots().tolist()
         self._kept: dict[Any, Known] = {}
 
-    def __call__(self, score: Any, values: dict[str, Any], invalid: Invalid, unseen: Unseen | None) -> Result:
+    def __call__(
+        self,
+        score: Any,
+        values: dict[str, Any],
+        invalid: Invalid,
+        unseen: Unseen | None,
+    ) -> Result:
         """The corrected score of one person with these values."""
         if values.keys() != self._names:
-            values = {name: value for name, value in values.items() if name not in self._not_read}
+            values = {
+                name: value
+                for name, value in values.items()
+                if name not in self._not_read
+            }
             if values.keys() != self._names:
                 self._refuse_names(values)
         if invalid != "error" or type(score) not in SCORES or not 0 <= score <= 1:
@@ -136,8 +171,12 @@ class OnePerson:
                 numbers[column] = math.nan if value is None else float(value)
         code = tuple([place_of(keys, numbers) for place_of in self._attributes])
         # one look at the dictionary: another thread may clear it between two
-        known = self._kept.get(code if unseen is None else (unseen, code)) or self._find(code, unseen)
-        corrected, odds, new = float(score), 1.0, []
+        known = self._kept.get(
+            code if unseen is None else (unseen, code)
+        ) or self._find(code, unseen)
+        corrected = float(score)
+        odds = 1.0
+        new = []
         for place_of, factors, unseen_codes in self._features:
             place = place_of(keys, numbers)
             odds *= factors[place]
@@ -154,20 +193,32 @@ class OnePerson:
         """What belongs to a pattern; keep it for the next person."""
         known = self._correction.patterns
         table = np.array([code], dtype=np.int64).reshape(1, len(code))
-        patterns, found = replace(known, table=table), None
+        patterns = replace(known, table=table)
+        found = None
         for maps, place in self._correction.maps_of(patterns, unseen=unseen):
             if (p := int(place[0])) >= 0:
-                found = PatternMap(self._knots, maps.smooth[p].tolist(), *maps.table(p).tolist())
+                found = PatternMap(
+                    self._knots, maps.smooth[p].tolist(), *maps.table(p).tolist()
+                )
         if len(self._kept) >= MOST_MAPS:
             self._kept.clear()
         person = ScoringRows(np.zeros(1), patterns, np.zeros(1, dtype=np.int64), [])
         told = Unlisted(self._correction).add(person)
-        kept = Known(found, told.counts[: len(code)].tolist(), tuple(told.unseen), tuple(told.messages()))
+        kept = Known(
+            found,
+            told.counts[: len(code)].tolist(),
+            tuple(told.unseen),
+            tuple(told.messages()),
+        )
         self._kept[code if unseen is None else (unseen, code)] = kept
         return kept
 
     def _as_a_row(
-        self, score: Any, values: dict[str, Any], invalid: Invalid, unseen: Unseen | None
+        self,
+        score: Any,
+        values: dict[str, Any],
+        invalid: Invalid,
+        unseen: Unseen | None,
     ) -> Result:
         columns = {column: [value] for column, value in values.items()} or None
         rows = rows_to_score([score], columns, self._correction, invalid=invalid)
@@ -196,7 +247,9 @@ def _listed(names: list[str]) -> str:
 
 
 def _alike_everywhere(value: Any) -> bool:
-    """Whether a plain value is the same in every type of column: no huge whole number, no broken text."""
+    """Whether a plain value is the same in every type of column: no huge whole number,
+    no broken text.
+    """
     kind = type(value)
     if kind is str or kind is np.str_:
         return value.isascii() or is_unicode(value)
@@ -205,7 +258,10 @@ def _alike_everywhere(value: Any) -> bool:
 
 def _place_of(finder: Finder) -> Place:
     """A function that finds a person's place."""
-    column, places, missing, other = finder.column, finder.places, finder.missing, finder.other
+    column = finder.column
+    places = finder.places
+    missing = finder.missing
+    other = finder.other
     if finder.condition is not None:
         holds, (no, yes) = _condition(finder.condition), places
         return lambda keys, numbers: yes if holds(keys, numbers) else no
@@ -214,7 +270,9 @@ def _place_of(finder: Finder) -> Place:
 
         def of_number(_: Keys, numbers: Numbers) -> int:
             value = numbers[column]
-            return missing if value != value else places[bisect_right(cuts, value)]
+            if value != value:
+                return missing
+            return places[bisect_right(cuts, value)]
 
         return of_number
     known: dict[Level, int] = {None: missing, **dict(zip(finder.texts, places))}
@@ -222,21 +280,27 @@ def _place_of(finder: Finder) -> Place:
 
 
 def _condition(condition: Condition) -> Callable[[Keys, Numbers], bool]:
-    """Whether a person meets a condition, as `propcal.data.derive.evaluate` decides it for columns."""
+    """Whether a person meets a condition, as `propcal.reading.derived_columns.evaluate` decides it
+    for columns.
+    """
     if isinstance(condition, ColumnTest):
         return _test(condition)
     if isinstance(condition, Not):
         part = _condition(condition.part)
         return lambda keys, numbers: not part(keys, numbers)
-    parts, decide = [_condition(part) for part in condition.parts], all if condition.op == "and" else any
+    parts = [_condition(part) for part in condition.parts]
+    decide = all if condition.op == "and" else any
     return lambda keys, numbers: decide(part(keys, numbers) for part in parts)
 
 
 def _test(test: ColumnTest) -> Callable[[Keys, Numbers], bool]:
     column = test.column
     if test.op in COMPARED:
-        compare, limit = COMPARED[test.op], float(test.values[0])
-        return lambda _, numbers: bool(compare(numbers[column], limit))  # NaN passes none
+        compare = COMPARED[test.op]
+        limit = float(test.values[0])
+        return lambda _, numbers: bool(
+            compare(numbers[column], limit)
+        )  # NaN passes none
     if test.op == "missing":
         return lambda keys, _: keys[column] is None
     wanted = wanted_keys(test)

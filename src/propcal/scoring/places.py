@@ -1,4 +1,6 @@
-"""How the place of a person's level is found: stated once for one person, SQL and one-file scorers."""
+"""How the place of a person's level is found: stated once for one person, SQL and
+one-file scorers.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,8 @@ from propcal.core.patterns import Patterns
 
 @dataclass(frozen=True)
 class Finder:
-    """How the place of a person's level of an attribute, or of a feature with points, is found.
+    """How the place of a person's level of an attribute, or of a feature with points,
+    is found.
 
     Attributes
     ----------
@@ -21,8 +24,8 @@ class Finder:
     column : str
         The column that it reads; empty with a condition, which may read several.
     places : sequence of int
-        With a condition, the places of those who do not meet it and of those who do; with cuts, those of the
-        ranges; otherwise those of the `texts`.
+        With a condition, the places of those who do not meet it and of those who do;
+        with cuts, those of the ranges; otherwise those of the `texts`.
     condition : Condition, optional
     cuts : sequence of float, optional
         Increasing cut points: range k holds the numbers with k of them at or below.
@@ -43,27 +46,38 @@ class Finder:
 
 
 def attribute_finders(patterns: Patterns) -> list[Finder]:
-    """Of each attribute: the places are those of its levels, and one behind them for any other level."""
+    """Of each attribute: the places are those of its levels, and one behind them for
+    any other level.
+    """
     finders = []
     for a, name in enumerate(patterns.attributes):
-        place, other, recipe = patterns.places(a), len(patterns.levels[a]), patterns.derived.get(name)
+        place = patterns.places(a)
+        other = len(patterns.levels[a])
+        recipe = patterns.derived.get(name)
         missing = place.get(None, other)
         if isinstance(recipe, Where):
             places = [place.get("false", other), place.get("true", other)]
             finders.append(Finder(name, "", places, condition=recipe.condition))
         elif isinstance(recipe, Ranges):
             places = [place.get(label, other) for label in recipe.labels]
-            finders.append(Finder(name, recipe.column, places, cuts=recipe.points, missing=missing))
+            finders.append(
+                Finder(name, recipe.column, places, cuts=recipe.points, missing=missing)
+            )
         else:
             texts = [level for level in place if level is not None]
             places = [place[text] for text in texts]
-            finders.append(Finder(name, name, places, texts=texts, missing=missing, other=other))
+            finders.append(
+                Finder(name, name, places, texts=texts, missing=missing, other=other)
+            )
     return finders
 
 
 def feature_finder(feature: FeaturePoints) -> Finder:
     """Of a feature: the places are those of its factors."""
-    n, column = len(feature.points), feature.column
+    n = len(feature.points)
+    column = feature.column
     if feature.is_number:
         return Finder(column, column, range(n), cuts=feature.cuts, missing=n)
-    return Finder(column, column, range(n), texts=feature.levels, missing=n, other=n + 1)
+    return Finder(
+        column, column, range(n), texts=feature.levels, missing=n, other=n + 1
+    )

@@ -1,8 +1,10 @@
-"""Computes corrected scores for batches of columns, for frames of any engine and for files.
+"""Computes corrected scores for batches of columns, for frames of any engine and for
+files.
 
-Each batch is scored by `Correction.apply_to_rows`. Scoring a row needs no other row, so that the data can
-be divided into batches anywhere. Every engine provides its rows as Arrow or pandas batches, and gets the same
-kind of frame back. It is recognised by the type of the frame, so that only an engine in use is imported.
+Each batch is scored by `Correction.apply_to_rows`. Scoring a row needs no other row, so
+that the data can be divided into batches anywhere. Every engine provides its rows as
+Arrow or pandas batches, and gets the same kind of frame back. It is recognised by the
+type of the frame, so that only an engine in use is imported.
 """
 
 from __future__ import annotations
@@ -23,11 +25,18 @@ from propcal.core.correction.correction import Correction
 from propcal.core.correction.definition import ScoringRows
 from propcal.core.correction.unlisted import Unlisted
 from propcal.core.grid import UNIT, FloatArray, to_grid
-from propcal.data.derive import numeric_columns
-from propcal.data.frames import frame_columns, numbers, require
-from propcal.data.role_columns import FEWEST_SWAPPED, INVALID, ScoreTally
-from propcal.data.rows import refuse_truths, rows_to_score
-from propcal.errors import Column, InputError, Message, TooManyUnseenError, named, refused
+from propcal.errors import (
+    Column,
+    InputError,
+    Message,
+    TooManyUnseenError,
+    named,
+    refused,
+)
+from propcal.reading.derived_columns import numeric_columns
+from propcal.reading.frames import frame_columns, numbers, require
+from propcal.reading.role_columns import FEWEST_SWAPPED, INVALID, ScoreTally
+from propcal.reading.rows import refuse_truths, rows_to_score
 
 
 @lru_cache(maxsize=16)
@@ -39,8 +48,9 @@ def _loaded(text: str) -> Correction:
 class Scorer:
     """How to score a batch.
 
-    `source` is the correction. When sent to other processes, it is the correction's text or an object with
-    the text as its `value` (a Spark broadcast), so that no compiled code is sent.
+    `source` is the correction. When sent to other processes, it is the correction's
+    text or an object with the text as its `value` (a Spark broadcast), so that no
+    compiled code is sent.
     """
 
     source: Any
@@ -55,7 +65,9 @@ class Scorer:
         """The correction, read from its text once per process."""
         if isinstance(self.source, Correction):
             return self.source
-        return _loaded(self.source if isinstance(self.source, str) else self.source.value)
+        return _loaded(
+            self.source if isinstance(self.source, str) else self.source.value
+        )
 
     @property
     def wanted(self) -> list[str]:
@@ -65,9 +77,14 @@ class Scorer:
     @property
     def numeric(self) -> list[str]:
         """The columns that must be numeric."""
-        known, features = self.correction.patterns, self.correction.features
+        known = self.correction.patterns
+        features = self.correction.features
         with_points = [feature.column for feature in features if feature.is_number]
-        return [self.score, *numeric_columns(known.derived, known.attributes), *with_points]
+        return [
+            self.score,
+            *numeric_columns(known.derived, known.attributes),
+            *with_points,
+        ]
 
     @property
     def texts(self) -> list[str]:
@@ -76,10 +93,12 @@ class Scorer:
         return [name for name in self.correction.reads if name not in others]
 
     def correct(self, columns: Any, tally: Tally | None = None) -> FloatArray:
-        """The corrected scores of a batch of columns (a mapping or a table); the batch may be empty.
+        """The corrected scores of a batch of columns (a mapping or a table); the batch
+        may be empty.
 
-        Without a tally, the batch is one part of a frame, and invalid scores are refused at once. A tally
-        counts them instead; if they are to be refused, nothing is corrected after the first.
+        Without a tally, the batch is one part of a frame, and invalid scores are
+        refused at once. A tally counts them instead; if they are to be refused, nothing
+        is corrected after the first.
         """
         rows = self._checked(columns, tally)
         corrected = self._corrected(rows)
@@ -88,7 +107,9 @@ class Scorer:
         return corrected
 
     def correct_all(self, columns: Any) -> FloatArray:
-        """The corrected scores of all rows at once, with a warning if levels did not occur in fitting."""
+        """The corrected scores of all rows at once, with a warning if levels did not
+        occur in fitting.
+        """
         tally = Tally(self)
         rows = self._checked(columns, tally)
         tally.tell()
@@ -117,7 +138,9 @@ class Scorer:
         )
 
     def arrow(self, corrected: FloatArray) -> Any:
-        """The corrected scores as an Arrow array, in which missing values are null, not NaN."""
+        """The corrected scores as an Arrow array, in which missing values are null, not
+        NaN.
+        """
         return pa.array(corrected, from_pandas=self.invalid != "error")
 
     def frame(self, frame: Any) -> FloatArray:
@@ -133,7 +156,9 @@ class Scorer:
     def batches(self, batches: Iterable[Any]) -> Iterator[Any]:
         """Record batches with one more column."""
         for batch in batches:
-            yield self.appended(batch, self.correct({name: batch.column(name) for name in self.wanted}))
+            yield self.appended(
+                batch, self.correct({name: batch.column(name) for name in self.wanted})
+            )
 
     def appended(self, batch: Any, corrected: FloatArray) -> Any:
         """A record batch with its corrected scores."""
@@ -172,11 +197,14 @@ class ScoringSummary:
 
 
 class Tally(ScoreTally):
-    """Also counts what happened to the rows of many batches, so that it can be reported once."""
+    """Also counts what happened to the rows of many batches, so that it can be reported
+    once.
+    """
 
     def __init__(self, scorer: Scorer) -> None:
         super().__init__()
-        self._name, self._invalid = Column(scorer.score), scorer.invalid
+        self._name = Column(scorer.score)
+        self._invalid = scorer.invalid
         self._between = False  # whether a score lies between 0 and 1
         self.unlisted = Unlisted(scorer.correction)
         self._changed = self._shift = 0  # the shift in units of the grid
@@ -194,24 +222,37 @@ class Tally(ScoreTally):
 
     def summary(self) -> ScoringSummary:
         """What was counted."""
-        valid, unlisted = self.n - self.invalid, self.unlisted
+        valid = self.n - self.invalid
+        unlisted = self.unlisted
         shift = self._shift / UNIT / valid if valid else None
         counts = (self.n, self.invalid, unlisted.unseen_rows, unlisted.unseen)
         return ScoringSummary(*counts, self._changed, shift)
 
     def refuse_unseen(self, most: float | None) -> None:
-        """Refuse rows of which more than this share have values that did not occur in fitting."""
+        """Refuse rows of which more than this share have values that did not occur in
+        fitting.
+        """
         counted = self.summary()
         if most is None or not self.n or counted.unseen_rows <= most * self.n:
             return
-        values = ", ".join(f"{name}: {count:,}" for name, count in counted.unseen.items())
-        about = {"unseen": counted.unseen_rows, "rows": self.n, "share": 100 * counted.unseen_rows / self.n}
-        error: Any = refused("too many unseen", TooManyUnseenError, values=values, **about)
+        values = ", ".join(
+            f"{name}: {count:,}" for name, count in counted.unseen.items()
+        )
+        about = {
+            "unseen": counted.unseen_rows,
+            "rows": self.n,
+            "share": 100 * counted.unseen_rows / self.n,
+        }
+        error: Any = refused(
+            "too many unseen", TooManyUnseenError, values=values, **about
+        )
         error.summary = counted
         raise error
 
     def tell(self, *, count_invalid: bool = False) -> None:
-        """Refuse invalid scores if asked to, or count them; warn of levels that did not occur in fitting."""
+        """Refuse invalid scores if asked to, or count them; warn of levels that did not
+        occur in fitting.
+        """
         if not self.n:
             return
         if self._invalid == "error":
@@ -221,12 +262,22 @@ class Tally(ScoreTally):
         self.unlisted.warn()
         if self.invalid and count_invalid:
             kept = self._invalid == "keep"
-            become = "they are returned unchanged" if kept else "their corrected score is missing"
-            self._warn(f": {self.invalid:,} of {self.n:,} values are missing or outside [0, 1]", become)
+            if kept:
+                become = "they are returned unchanged"
+            else:
+                become = "their corrected score is missing"
+            self._warn(
+                f": {self.invalid:,} of {self.n:,} values are missing or outside [0, 1]",
+                become,
+            )
 
     def _warn(self, problem: str, next_step: str) -> None:
         space = "" if problem.startswith(":") else " "
-        message = Message(f"{self._name}{space}{problem}", argument=self._name.name, next_step=next_step)
+        message = Message(
+            f"{self._name}{space}{problem}",
+            argument=self._name.name,
+            next_step=next_step,
+        )
         warnings.warn(message, UserWarning, stacklevel=4)
 
 
@@ -234,7 +285,9 @@ def scored_frame(scorer: Scorer, frame: Any) -> Any:
     """The same kind of frame with the corrected scores as its last column."""
     column = scorer.column
     if not isinstance(column, str) or not column:
-        raise InputError("column must be a text, the name of the new column", argument="column")
+        raise InputError(
+            "column must be a text, the name of the new column", argument="column"
+        )
     if scorer.unseen is not None:
         check_choice("unseen", scorer.unseen, ("replay", "keep", "error"))
     check_choice("invalid", scorer.invalid, INVALID)
@@ -244,9 +297,15 @@ def scored_frame(scorer: Scorer, frame: Any) -> Any:
     require(names, scorer.wanted)
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise InputError(f"the frame has several columns named {twice}", next_step="Rename them")
-    if column in names or (any_case and column.lower() in [name.lower() for name in names]):
-        raise refused("column exists", where="the frame", column=column, how="column=...")
+        raise InputError(
+            f"the frame has several columns named {twice}", next_step="Rename them"
+        )
+    if column in names or (
+        any_case and column.lower() in [name.lower() for name in names]
+    ):
+        raise refused(
+            "column exists", where="the frame", column=column, how="column=..."
+        )
     return with_scores(frame, scorer)
 
 
@@ -254,8 +313,13 @@ WithScores = Callable[[Any, Scorer], Any]
 
 
 def _engine(frame: Any, score: str) -> tuple[WithScores, list[str], bool]:
-    """How to add a column to a frame of this kind, its column names, and whether it ignores case in names."""
-    kinds = {f"{kind.__module__.split('.')[0]}.{kind.__name__}" for kind in type(frame).__mro__}
+    """How to add a column to a frame of this kind, its column names, and whether it
+    ignores case in names.
+    """
+    kinds = {
+        f"{kind.__module__.split('.')[0]}.{kind.__name__}"
+        for kind in type(frame).__mro__
+    }
     found = [engine for kind, engine in _ENGINES.items() if kind in kinds]
     if not found or "pyspark.pandas" in type(frame).__module__:
         raise refused("no frame to score", score=score, kind=type(frame).__name__)
@@ -288,11 +352,15 @@ def _record_batch(frame: Any, scorer: Scorer) -> Any:
 
 
 def _reader(frame: Any, scorer: Scorer) -> Any:
-    return pa.RecordBatchReader.from_batches(scorer.schema(frame.schema), scorer.batches(frame))
+    return pa.RecordBatchReader.from_batches(
+        scorer.schema(frame.schema), scorer.batches(frame)
+    )
 
 
 def _lazy_polars(frame: Any, scorer: Scorer) -> Any:
-    """Add the column as an expression of single rows, so that polars can stream and filter first."""
+    """Add the column as an expression of single rows, so that polars can stream and
+    filter first.
+    """
     import polars as pl
 
     def correct(rows: Any) -> Any:
@@ -305,10 +373,12 @@ def _lazy_polars(frame: Any, scorer: Scorer) -> Any:
 
 
 def _duckdb(frame: Any, scorer: Scorer) -> Any:
-    """Add the column through a function on the relation's own connection, named after what it computes.
+    """Add the column through a function on the relation's own connection, named after
+    what it computes.
 
-    The result is a relation of the same connection, which can be joined and run again. A function has to be
-    registered with the connection, and DuckDB has no public way to get it from a relation.
+    The result is a relation of the same connection, which can be joined and run again.
+    A function has to be registered with the connection, and DuckDB has no public way to
+    get it from a relation.
     """
     connection = getattr(frame, "_con", None)
     if connection is None:
@@ -316,7 +386,12 @@ def _duckdb(frame: Any, scorer: Scorer) -> Any:
     types = dict(zip(frame.columns, frame.types))
     wanted = scorer.wanted
     how = [scorer.n_updates, scorer.unseen, scorer.invalid]
-    computes = [scorer.correction.to_json(), wanted, [str(types[name]) for name in wanted], *how]
+    computes = [
+        scorer.correction.to_json(),
+        wanted,
+        [str(types[name]) for name in wanted],
+        *how,
+    ]
     name = f"propcal_{sha256(repr(computes).encode()).hexdigest()[:16]}"
 
     def correct(*columns: Any) -> Any:
@@ -324,16 +399,27 @@ def _duckdb(frame: Any, scorer: Scorer) -> Any:
 
     places = [Parameter(f"c{i}", Parameter.POSITIONAL_ONLY) for i in range(len(wanted))]
     correct.__signature__ = Signature(places)  # type: ignore[attr-defined]  # DuckDB counts the arguments
-    known = connection.execute("SELECT count(*) FROM duckdb_functions() WHERE function_name = ?", [name])
+    known = connection.execute(
+        "SELECT count(*) FROM duckdb_functions() WHERE function_name = ?", [name]
+    )
     if not known.fetchall()[0][0]:
         connection.create_function(
-            name, correct, [types[n] for n in wanted], "DOUBLE", type="arrow", null_handling="special"
+            name,
+            correct,
+            [types[n] for n in wanted],
+            "DOUBLE",
+            type="arrow",
+            null_handling="special",
         )
-    return frame.project(f"*, {name}({', '.join(map(named, wanted))}) AS {named(scorer.column)}")
+    return frame.project(
+        f"*, {name}({', '.join(map(named, wanted))}) AS {named(scorer.column)}"
+    )
 
 
 def _dask(frame: Any, scorer: Scorer) -> Any:
-    """Add the column as a separate series, so that Dask still reads only the columns it needs."""
+    """Add the column as a separate series, so that Dask still reads only the columns it
+    needs.
+    """
     labels = {str(label): label for label in frame.columns}
     scorer = replace(scorer, source=scorer.correction.to_json())
     part = frame[[labels[name] for name in scorer.wanted]]
@@ -357,7 +443,11 @@ def _spark(frame: Any, scorer: Scorer) -> Any:
 _ENGINES: dict[str, tuple[WithScores, Callable[[Any], Any], bool]] = {
     "pandas.DataFrame": (_pandas, lambda frame: frame.columns, False),
     "polars.DataFrame": (_polars, lambda frame: frame.columns, False),
-    "polars.LazyFrame": (_lazy_polars, lambda frame: frame.collect_schema().names(), False),
+    "polars.LazyFrame": (
+        _lazy_polars,
+        lambda frame: frame.collect_schema().names(),
+        False,
+    ),
     "pyarrow.Table": (_table, lambda frame: frame.column_names, False),
     "pyarrow.RecordBatch": (_record_batch, lambda frame: frame.schema.names, False),
     "pyarrow.RecordBatchReader": (_reader, lambda frame: frame.schema.names, False),

@@ -1,1 +1,3 @@
-"""Sites: how much a score differs between hospitals, and whether a correction travels."""
+"""Sites: how much a score differs between hospitals, and whether a correction
+travels.
+"""

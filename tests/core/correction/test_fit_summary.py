@@ -1,4 +1,6 @@
-"""By how much each attribute alone changes a score: against every score, pattern by pattern."""
+"""By how much each attribute alone changes a score: against every score, pattern by
+pattern.
+"""
 
 import itertools
 
@@ -18,7 +20,9 @@ from propcal.documents.correction import correction_blocks
 def correction(request):
     rng = np.random.default_rng(5)
     n = 6000
-    frame = pd.DataFrame({"race": rng.choice(list("ABC"), n), "sex": rng.choice(list("FM"), n)})
+    frame = pd.DataFrame(
+        {"race": rng.choice(list("ABC"), n), "sex": rng.choice(list("FM"), n)}
+    )
     score = rng.beta(2, 4, n)
     wrong = 0.1 * (frame.sex == "F") + np.where(frame.race == "A", 0.6 * score, score)
     y = (rng.random(n) < wrong).astype(int)
@@ -26,14 +30,22 @@ def correction(request):
     return model.fit(score, y, sensitive_features=frame).correction_
 
 
-def test_the_effect_is_the_largest_difference_between_people_alike_in_all_else(correction):
+def test_the_effect_is_the_largest_difference_between_people_alike_in_all_else(
+    correction,
+):
     score = np.linspace(0.05, 0.95, 4001)
     made = {
-        (race, sex): correction.apply(score, {"race": [race] * len(score), "sex": [sex] * len(score)})
+        (race, sex): correction.apply(
+            score, {"race": [race] * len(score), "sex": [sex] * len(score)}
+        )
         for race, sex in itertools.product("ABC", "FM")
     }
-    by_race = max(np.ptp([made[race, sex] for race in "ABC"], axis=0).max() for sex in "FM")
-    by_sex = max(np.ptp([made[race, sex] for sex in "FM"], axis=0).max() for race in "ABC")
+    by_race = max(
+        np.ptp([made[race, sex] for race in "ABC"], axis=0).max() for sex in "FM"
+    )
+    by_sex = max(
+        np.ptp([made[race, sex] for sex in "FM"], axis=0).max() for race in "ABC"
+    )
     found = attribute_effects(correction, round(0.05 * UNIT), round(0.95 * UNIT))
     assert found["race"] == pytest.approx(by_race, abs=1e-3)
     assert found["sex"] == pytest.approx(by_sex, abs=1e-3)
@@ -57,7 +69,9 @@ def test_an_attribute_that_never_varies_by_itself_is_left_out():
 def test_a_correction_reads_only_attributes_that_change_a_score():
     rng = np.random.default_rng(3)
     n = 8000
-    frame = pd.DataFrame({name: rng.choice(list("ABC"), n) for name in ("race", "ward", "payer")})
+    frame = pd.DataFrame(
+        {name: rng.choice(list("ABC"), n) for name in ("race", "ward", "payer")}
+    )
     score = rng.beta(2, 5, n)
     y = (rng.random(n) < np.where(frame.ward == "B", 0.6 * score, score)).astype(int)
     model = PMCBoost().fit(score, y, sensitive_features=frame)
@@ -68,13 +82,17 @@ def test_a_correction_reads_only_attributes_that_change_a_score():
     assert sentence in str(correction_blocks(model.correction_)[0])  # of a report
     fewer = model.predict(score, sensitive_features=frame[["ward"]])
     assert np.array_equal(fewer, model.predict(score, sensitive_features=frame))
-    assert {a for group in model.correction_.groups for a, _ in group.conditions} == {"ward"}
+    assert {a for group in model.correction_.groups for a, _ in group.conditions} == {
+        "ward"
+    }
     shared = model.correction_.shared()
     assert shared.reads == ("ward",)
 
 
 def wards(extra):
-    """Twelve wards of 1,000 people; all scores are a third too high, less so in ward 0."""
+    """Twelve wards of 1,000 people; all scores are a third too high, less so in ward
+    0.
+    """
     score = np.tile(np.repeat(np.linspace(0.1, 0.45, 8), 125), 12)
     ward = np.repeat(np.arange(12), 1000)
     events = np.round(125 * score * (0.75 + extra * (ward == 0)))
@@ -87,8 +105,13 @@ def test_an_attribute_is_read_if_a_group_would_stay_wrong_without_it(monkeypatch
     model = PMCBoost().fit(score, y, sensitive_features=frame)
     assert model.correction_.reads == ("ward",)
     corrected = model.predict(score, sensitive_features=frame)
-    assert audit(y, corrected, sensitive_features=frame).verdict.conclusion == "no miscalibration found"
-    monkeypatch.setattr(smooth_fit, "WRONG", 0.0)  # as a whole, the wards improve the fit too little
+    assert (
+        audit(y, corrected, sensitive_features=frame).verdict.conclusion
+        == "no miscalibration found"
+    )
+    monkeypatch.setattr(
+        smooth_fit, "WRONG", 0.0
+    )  # as a whole, the wards improve the fit too little
     model = PMCBoost().fit(score, y, sensitive_features=frame)
     assert model.correction_.reads == ()
     verdict = audit(y, model.predict(score), sensitive_features=frame).verdict
@@ -102,7 +125,9 @@ def test_attributes_without_effect_are_seldom_read(women):
     for seed in range(40):
         rng = np.random.default_rng([seed, 11])
         n = 10_000
-        frame = pd.DataFrame({name: rng.choice(list("ABCD"), n) for name in ("race", "payer")})
+        frame = pd.DataFrame(
+            {name: rng.choice(list("ABCD"), n) for name in ("race", "payer")}
+        )
         sex, x = rng.choice(["F", "M"], n), rng.normal(-1.2, 1.3, n)
         score = expit(1.2 * x + 0.25 + women * (sex == "F"))
         y = (rng.random(n) < expit(x)).astype(int)
@@ -115,10 +140,14 @@ def test_attributes_without_effect_are_seldom_read(women):
 def test_updates_keep_their_groups_when_attributes_are_left_out():
     rng = np.random.default_rng(4)
     n = 6000
-    frame = pd.DataFrame({"ward": rng.choice(list("XYZ"), n), "race": rng.choice(list("AB"), n)})
+    frame = pd.DataFrame(
+        {"ward": rng.choice(list("XYZ"), n), "race": rng.choice(list("AB"), n)}
+    )
     score = rng.uniform(0.2, 0.6, n)
     y = (rng.random(n) < np.where(frame.ward == "Z", 0.4 * score, score)).astype(int)
-    model = PMCBoost(start="identity", intersections="marginal").fit(score, y, sensitive_features=frame)
+    model = PMCBoost(start="identity", intersections="marginal").fit(
+        score, y, sensitive_features=frame
+    )
     assert model.correction_.reads == ("ward",)
     updated = {update.group for update in model.updates_}
     assert "ward=Z" in updated
@@ -132,6 +161,8 @@ def test_a_score_that_is_right_needs_no_columns():
     rng = np.random.default_rng(6)
     score = rng.beta(2, 5, 4000)
     y = (rng.random(4000) < score).astype(int)
-    model = PMCBoost().fit(score, y, sensitive_features={"sex": rng.choice(list("FM"), 4000)})
+    model = PMCBoost().fit(
+        score, y, sensitive_features={"sex": rng.choice(list("FM"), 4000)}
+    )
     assert model.correction_.reads == ()
     assert np.array_equal(model.predict(score), score)

@@ -1,4 +1,6 @@
-"""A correction that would exhaust memory or time is refused, quickly, wherever it comes from."""
+"""A correction that would exhaust memory or time is refused, quickly, wherever it comes
+from.
+"""
 
 import contextlib
 import json
@@ -15,7 +17,9 @@ UNIT = 1 << 32
 TENTHS = [j * UNIT // 10 for j in range(11)]
 
 
-def text_of(patterns, updates, *, groups=((),), edges=TENTHS, start=(), attributes=("a",)):
+def text_of(
+    patterns, updates, *, groups=((),), edges=TENTHS, start=(), attributes=("a",)
+):
     return json.dumps(
         {
             "format": "propcal-correction",
@@ -35,7 +39,9 @@ def text_of(patterns, updates, *, groups=((),), edges=TENTHS, start=(), attribut
 
 
 def saw(smallest, patterns=(["x"],)):
-    """Each update doubles the pieces: what is left of a score after division by 2**smallest."""
+    """Each update doubles the pieces: what is left of a score after division by
+    2**smallest.
+    """
     edges = [0, *(1 << k for k in range(smallest, 33))]
     updates = [[0, b, -edges[b]] for b in range(len(edges) - 2, 0, -1)]
     return text_of(list(patterns), updates, edges=edges)
@@ -59,7 +65,10 @@ def compiled():
 
 def test_a_few_updates_that_make_millions_of_pieces_are_refused():
     assert len(saw(8)) < 1000
-    with pytest.raises(FileFormatError, match=r"its 24 adjustments would give more than 4,194,304 pieces"):
+    with pytest.raises(
+        FileFormatError,
+        match=r"its 24 adjustments would give more than 4,194,304 pieces",
+    ):
         Correction.from_json(saw(8))
     with pytest.raises(FileFormatError, match="its 31 adjustments"):
         Correction.from_json(saw(1))
@@ -75,15 +84,24 @@ def test_many_pieces_up_to_the_limit_are_right():
     correction = Correction.from_json(saw(12))
     score = np.random.default_rng(0).random(1000)
     raw = np.floor(score * UNIT + 0.5)
-    np.testing.assert_array_equal(correction.apply(score, {"a": ["x"] * 1000}), raw % (1 << 12) / UNIT)
+    np.testing.assert_array_equal(
+        correction.apply(score, {"a": ["x"] * 1000}), raw % (1 << 12) / UNIT
+    )
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        pytest.param(lambda: text_of(levels(60_000), [[0, i % 10, i] for i in range(100_000)]), id="work"),
         pytest.param(
-            lambda: text_of(levels(60_000), [[0, i % 10, i] for i in range(100_000)], groups=[[["a", "1"]]]),
+            lambda: text_of(levels(60_000), [[0, i % 10, i] for i in range(100_000)]),
+            id="work",
+        ),
+        pytest.param(
+            lambda: text_of(
+                levels(60_000),
+                [[0, i % 10, i] for i in range(100_000)],
+                groups=[[["a", "1"]]],
+            ),
             id="updates that concern nobody",
             marks=pytest.mark.slow,
         ),
@@ -96,16 +114,24 @@ def test_many_pieces_up_to_the_limit_are_right():
             id="wide shifts",
         ),
         pytest.param(
-            lambda: text_of(levels(60_000), [], groups=[[["a", str(i)]] for i in range(10_000)]),
+            lambda: text_of(
+                levels(60_000), [], groups=[[["a", str(i)]] for i in range(10_000)]
+            ),
             id="groups times patterns",
             marks=pytest.mark.slow,
         ),
         pytest.param(
-            lambda: text_of(levels(60_000), [], start=[[[["a", str(i)]], [1] * 193] for i in range(2_000)]),
+            lambda: text_of(
+                levels(60_000),
+                [],
+                start=[[[["a", str(i)]], [1] * 193] for i in range(2_000)],
+            ),
             id="terms of a start",
             marks=pytest.mark.slow,
         ),
-        pytest.param(lambda: text_of([["x"]], [], edges=[*range(100_000), UNIT]), id="bins"),
+        pytest.param(
+            lambda: text_of([["x"]], [], edges=[*range(100_000), UNIT]), id="bins"
+        ),
         pytest.param(lambda: saw(10), id="pieces"),
     ],
 )
@@ -125,10 +151,13 @@ def test_honest_files_load_as_fast_as_before():
     rng = np.random.default_rng(0)
     names = [f"level {i}" for i in range(56)]
     updates = np.stack(
-        [rng.integers(0, 8, 1000), rng.integers(0, 10, 1000), rng.normal(0, 4e7, 1000)], axis=1
+        [rng.integers(0, 8, 1000), rng.integers(0, 10, 1000), rng.normal(0, 4e7, 1000)],
+        axis=1,
     )
     groups = [[], *([["a", name]] for name in names[:7])]
-    text = text_of([[name] for name in names], updates.astype(int).tolist(), groups=groups)
+    text = text_of(
+        [[name] for name in names], updates.astype(int).tolist(), groups=groups
+    )
     correction = Correction.from_json(text)
     assert len(correction.patterns) == 56
     began = process_time()
@@ -144,14 +173,18 @@ def test_more_work_than_loading_may_do_is_left_for_later(monkeypatch, at_once):
     assert "maps" not in vars(correction)
     assert correction.apply([0.05], {"a": ["3"]})[0] == pytest.approx(0.05, abs=1e-6)
     monkeypatch.setattr("propcal.core.correction.maps.MOST_PIECES", 30)
-    with pytest.raises(InputError, match=r"too large: its .* adjustment would give more than"):
+    with pytest.raises(
+        InputError, match=r"too large: its .* adjustment would give more than"
+    ):
         Correction.from_json(text).apply([0.05], {"a": ["3"]})
 
 
 def test_people_to_be_scored_cannot_ask_for_more_either(monkeypatch):
     correction = Correction.from_json(text_of(levels(20), [[0, 0, 100]]))
     monkeypatch.setattr("propcal.core.correction.maps.MOST_STEPS", 10)
-    with pytest.raises(InputError, match=r"1 adjustment would take .* steps for 1 pattern,"):
+    with pytest.raises(
+        InputError, match=r"1 adjustment would take .* steps for 1 pattern,"
+    ):
         correction.apply([0.1, 0.2], {"a": ["new", "other"]})
 
 
@@ -159,13 +192,22 @@ def test_the_other_people_of_a_batch_do_not_matter_to_the_limits(monkeypatch):
     attributes = ("a", "b", "c")
     groups = [[], *([[name, str(i)]] for name in attributes for i in range(5))]
     rng = np.random.default_rng(0)
-    updates = np.stack([rng.integers(0, 16, 60), rng.integers(0, 10, 60), rng.normal(0, 3e8, 60)], axis=1)
+    updates = np.stack(
+        [rng.integers(0, 16, 60), rng.integers(0, 10, 60), rng.normal(0, 3e8, 60)],
+        axis=1,
+    )
     start = [[[["a", "1"]], [1000 * i for i in range(193)]]]
     rows = {name: rng.integers(0, 5, 2000).astype(str) for name in attributes}
     score = rng.random(2000)
     for more in ((), start):
         seen = [[str(i), str(i), str(i)] for i in range(5)]
-        text = text_of(seen, updates.astype(int).tolist(), groups=groups, attributes=attributes, start=more)
+        text = text_of(
+            seen,
+            updates.astype(int).tolist(),
+            groups=groups,
+            attributes=attributes,
+            start=more,
+        )
         whole = Correction.from_json(text)
         expected = {n: whole.apply(score, rows, n_updates=n) for n in (None, 7)}
         kept = whole.apply(score, rows, unseen="keep")
@@ -177,7 +219,9 @@ def test_the_other_people_of_a_batch_do_not_matter_to_the_limits(monkeypatch):
             _ = small.maps
             patch.setattr("propcal.core.correction.maps.MOST_PIECES", 3 * pieces)
             for n, found in expected.items():
-                np.testing.assert_array_equal(small.apply(score, rows, n_updates=n), found)
+                np.testing.assert_array_equal(
+                    small.apply(score, rows, n_updates=n), found
+                )
             np.testing.assert_array_equal(small.apply(score, rows, unseen="keep"), kept)
             patch.setattr("propcal.core.correction.maps.MOST_PIECES", 2)
             with pytest.raises(InputError, match="pieces for 1 pattern"):
@@ -185,11 +229,17 @@ def test_the_other_people_of_a_batch_do_not_matter_to_the_limits(monkeypatch):
 
 
 def test_an_explanation_is_bounded(monkeypatch):
-    back_and_forth = [[0, j % 2, (UNIT // 2 if j % 2 == 0 else -UNIT // 2)] for j in range(3000)]
-    correction = Correction.from_json(text_of([["x"]], back_and_forth, edges=[0, UNIT // 2, UNIT]))
+    back_and_forth = [
+        [0, j % 2, (UNIT // 2 if j % 2 == 0 else -UNIT // 2)] for j in range(3000)
+    ]
+    correction = Correction.from_json(
+        text_of([["x"]], back_and_forth, edges=[0, UNIT // 2, UNIT])
+    )
     assert len(correction.explain([0.25], {"a": ["x"]}).steps) == 3000
     monkeypatch.setattr("propcal.core.correction.explain.MOST_TRACED_STEPS", 5000)
-    with pytest.raises(InputError, match="2 people and 3,000 updates are too many to explain at once"):
+    with pytest.raises(
+        InputError, match="2 people and 3,000 updates are too many to explain at once"
+    ):
         correction.explain([0.25, 0.2], {"a": ["x"] * 2})
     monkeypatch.setattr("propcal.core.correction.explain.MOST_TRACED", 2000)
     with pytest.raises(InputError, match="too many to explain"):
@@ -221,11 +271,14 @@ def test_a_condition_is_neither_too_deep_nor_too_long():
             Correction.from_json(json.dumps(content))
     with pytest.raises(InputError, match="more than 1,000 comparisons"):
         Groups(where={"x": " or ".join(["a = 1"] * 1001)})
-    Groups(where={"x": "(" * 49 + "a = 1" + ")" * 49, "y": " or ".join(["a = 1"] * 1000)})
+    Groups(
+        where={"x": "(" * 49 + "a = 1" + ")" * 49, "y": " or ".join(["a = 1"] * 1000)}
+    )
 
 
 @pytest.mark.parametrize(
-    "number", ["1e-100000000", "0e-100000000", "1e100000000", "1." + "0" * 500, "9" * 400]
+    "number",
+    ["1e-100000000", "0e-100000000", "1e100000000", "1." + "0" * 500, "9" * 400],
 )
 def test_a_number_in_a_condition_has_a_sensible_size(number):
     with pytest.raises(InputError, match="too large, too small or too long"):
@@ -234,13 +287,17 @@ def test_a_number_in_a_condition_has_a_sensible_size(number):
     content["derived"] = {"x": {"where": f"age in [1, {number}]"}}
     with pytest.raises(FileFormatError, match="too large, too small or too long"):
         Correction.from_json(json.dumps(content))
-    content["derived"] = {"x": {"where": f"age = '{number}'"}}  # in quotes, it is a text
+    content["derived"] = {
+        "x": {"where": f"age = '{number}'"}
+    }  # in quotes, it is a text
     correction = Correction.from_json(json.dumps(content))
     assert correction.apply([0.5], {"age": [1.0]})[0] == 0.5
     assert len(str(correction.to_sql(score="s"))) < 10_000
 
 
-@pytest.mark.parametrize("cuts", [[10**400], [10**5000], list(range(1000)), [float("nan")], ["x"], [None]])
+@pytest.mark.parametrize(
+    "cuts", [[10**400], [10**5000], list(range(1000)), [float("nan")], ["x"], [None]]
+)
 def test_cuts_that_are_no_cuts_are_refused(cuts):
     with pytest.raises(InputError, match="cuts of 'age'"):
         Groups(cuts={"age": cuts})
@@ -252,7 +309,12 @@ def test_cuts_that_are_no_cuts_are_refused(cuts):
 
 
 def test_texts_that_are_no_unicode_are_refused():
-    for text in (text_of([["\ud800"]], []), text_of([["x"]], [], attributes=["\udfff"])):
+    for text in (
+        text_of([["\ud800"]], []),
+        text_of([["x"]], [], attributes=["\udfff"]),
+    ):
         with pytest.raises(FileFormatError, match=r"invalid Unicode|not valid Unicode"):
             Correction.from_json(text)
-    assert Correction.from_json(text_of([["\U0001f4a5 é"]], [])).patterns.levels == (("\U0001f4a5 é",),)
+    assert Correction.from_json(text_of([["\U0001f4a5 é"]], [])).patterns.levels == (
+        ("\U0001f4a5 é",),
+    )

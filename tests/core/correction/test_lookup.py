@@ -1,4 +1,6 @@
-"""Folded levels: a correction fitted on shared atoms reads every unlisted level as "other levels"."""
+"""Folded levels: a correction fitted on shared atoms reads every unlisted level as
+"other levels".
+"""
 
 import json
 import warnings
@@ -22,9 +24,13 @@ RARE = ["Inuit", "Maori", None]
 def visits(n, seed):
     rng = np.random.default_rng(seed)
     race = rng.choice(
-        np.array(["Asian", "Black", "White", *RARE], dtype=object), n, p=[0.2, 0.3, 0.47, 0.01, 0.01, 0.01]
+        np.array(["Asian", "Black", "White", *RARE], dtype=object),
+        n,
+        p=[0.2, 0.3, 0.47, 0.01, 0.01, 0.01],
     )
-    frame = pd.DataFrame({"race": race, "sex": rng.choice(["F", "M"], n), "age": rng.integers(20, 90, n)})
+    frame = pd.DataFrame(
+        {"race": race, "sex": rng.choice(["F", "M"], n), "age": rng.integers(20, 90, n)}
+    )
     frame["score"] = rng.beta(1.3, 3, n)
     odd = np.isin(race, ["Asian", "Black", "White"])
     chance = frame.score * np.where(race == "Black", 0.7, np.where(odd, 1.0, 0.4))
@@ -34,12 +40,16 @@ def visits(n, seed):
 @pytest.fixture(scope="module")
 def shared():
     groups = Groups(columns=["race", "sex"], cuts={"age": [21, 60]})
-    return Atoms.from_frame(visits(12_000, 1), score="score", outcome="y", groups=groups).share()
+    return Atoms.from_frame(
+        visits(12_000, 1), score="score", outcome="y", groups=groups
+    ).share()
 
 
 @pytest.fixture(scope="module")
 def correction(shared):
-    found = PMCBoost.paper(alpha=0.05, gamma=0.01, n_bins=5).fit_atoms(shared).correction_
+    found = (
+        PMCBoost.paper(alpha=0.05, gamma=0.01, n_bins=5).fit_atoms(shared).correction_
+    )
     assert "race" in found.folded
     assert any(("race", OTHER) in group.conditions for group in found.groups)
     return found
@@ -47,7 +57,9 @@ def correction(shared):
 
 @pytest.fixture(scope="module")
 def folded_by_hand(correction):
-    """New people, and the same people with the levels that the correction does not list named as it does."""
+    """New people, and the same people with the levels that the correction does not list
+    named as it does.
+    """
     new = visits(3000, 2)
     listed = dict(zip(correction.attributes, correction.patterns.levels))["race"]
     hand = new.assign(race=[level if level in listed else OTHER for level in new.race])
@@ -55,7 +67,9 @@ def folded_by_hand(correction):
     return new, hand
 
 
-def test_an_unlisted_level_is_corrected_as_other_levels_without_a_warning(correction, folded_by_hand):
+def test_an_unlisted_level_is_corrected_as_other_levels_without_a_warning(
+    correction, folded_by_hand
+):
     new, hand = folded_by_hand
     rare = (hand.race == OTHER).to_numpy()
     with warnings.catch_warnings():
@@ -63,10 +77,15 @@ def test_an_unlisted_level_is_corrected_as_other_levels_without_a_warning(correc
         ours = correction.apply(new.score, new)
         assert ours.tolist() == correction.apply(new.score, hand).tolist()
         for policy in ("keep", "error"):
-            assert correction.apply(new.score, new, unseen=policy).tolist() == ours.tolist()
+            assert (
+                correction.apply(new.score, new, unseen=policy).tolist()
+                == ours.tolist()
+            )
         one = [
             correction.score_one(score, race=race, sex=sex, age=age)
-            for score, race, sex, age in new[rare][["score", "race", "sex", "age"]].itertuples(index=False)
+            for score, race, sex, age in new[rare][
+                ["score", "race", "sex", "age"]
+            ].itertuples(index=False)
         ]
     assert one == ours[rare].tolist()
     content = json.loads(correction.to_json()) | {"about": {}, "version": 4}
@@ -76,17 +95,25 @@ def test_an_unlisted_level_is_corrected_as_other_levels_without_a_warning(correc
         assert (without.apply(new.score, new)[rare] != ours[rare]).any()
 
 
-def test_unlisted_levels_are_unseen_only_where_there_are_no_others(correction, folded_by_hand):
+def test_unlisted_levels_are_unseen_only_where_there_are_no_others(
+    correction, folded_by_hand
+):
     new, _ = folded_by_hand
     groups = Groups(columns=["race", "sex"], cuts={"age": [21, 60]})
     for frame, share in ((new, 0), (new.assign(race=new.race.str.lower() + "?"), 1)):
         tally = Tally(Scorer(correction, "score", "corrected"))
         for start in (0, 1000):  # batches
             rows = slice(start, 1000 if start == 0 else None)
-            tally_of = {name: frame[name].to_numpy()[rows] for name in ("score", "race", "sex", "age")}
+            tally_of = {
+                name: frame[name].to_numpy()[rows]
+                for name in ("score", "race", "sex", "age")
+            }
             Scorer(correction, "score", "corrected").correct(tally_of, tally)
         counted = tally.summary()
-        assert (counted.unseen_rows, counted.unseen) == (share * 3000, {"race": 3000} if share else {})
+        assert (counted.unseen_rows, counted.unseen) == (
+            share * 3000,
+            {"race": 3000} if share else {},
+        )
         atoms = Atoms.from_frame(frame, score="score", outcome="y", groups=groups)
         assert correction.unseen_share(atoms) == share
 
@@ -100,7 +127,9 @@ def test_atoms_frames_explanations_and_files_agree(correction, folded_by_hand):
     atoms = Atoms.from_frame(new.assign(w=1), score="score", outcome="y", groups=groups)
     table = dict(zip(new.score, ours))
     on_grid = {np.floor(score * 2**32 + 0.5): value for score, value in table.items()}
-    for score, value in zip(atoms.score.tolist(), correction.apply_to_atoms(atoms).tolist()):
+    for score, value in zip(
+        atoms.score.tolist(), correction.apply_to_atoms(atoms).tolist()
+    ):
         assert value == pytest.approx(on_grid[score], abs=2**-31)
     text = correction.to_json()
     assert json.loads(text)["version"] == 5
@@ -113,7 +142,9 @@ def test_atoms_frames_explanations_and_files_agree(correction, folded_by_hand):
     handed_on = correction.shared()
     assert handed_on.folded == correction.folded
     reader = Reader(handed_on.to_json())
-    assert [reader.score(row["score"], row) for row in rows] == handed_on.apply(new.score, new).tolist()
+    assert [reader.score(row["score"], row) for row in rows] == handed_on.apply(
+        new.score, new
+    ).tolist()
 
 
 @pytest.mark.parametrize("database", [DuckDb, Sqlite])
@@ -127,13 +158,18 @@ def test_sql_gives_the_same(correction, folded_by_hand, database, unseen):
     for form in ("lookup", "case"):
         export = correction.to_sql(db.name, score="risk", form=form, unseen=unseen)
         raw, found = score_in(db, export, people)
-        assert bits(found) == bits(correction.apply(np.array(raw), new, unseen=unseen).tolist())
+        assert bits(found) == bits(
+            correction.apply(np.array(raw), new, unseen=unseen).tolist()
+        )
         assert "count as other levels in: race" in export.header
 
 
 def test_a_column_that_is_coded_differently_is_still_warned_of(correction):
     new = visits(500, 3).assign(race=lambda f: f.race.fillna("none").str.upper())
-    with pytest.warns(UnknownLevelWarning, match=r"none of the 500 values is listed.*coded differently"):
+    with pytest.warns(
+        UnknownLevelWarning,
+        match=r"none of the 500 values is listed.*coded differently",
+    ):
         correction.apply(new.score, new)
 
 
@@ -148,6 +184,10 @@ def test_a_file_folds_only_attributes_that_it_has(correction):
 
 def test_ordinary_fits_fold_nothing():
     frame = visits(3000, 4)
-    fit = PMCBoost.paper().fit(frame.score, frame.y, sensitive_features=frame[["race"]]).correction_
+    fit = (
+        PMCBoost.paper()
+        .fit(frame.score, frame.y, sensitive_features=frame[["race"]])
+        .correction_
+    )
     assert fit.folded == ()
     assert json.loads(fit.to_json())["version"] == 4

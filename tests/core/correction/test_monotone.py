@@ -1,4 +1,6 @@
-"""Monotone corrections: within a combination of attributes, a higher score never becomes a lower one."""
+"""Monotone corrections: within a combination of attributes, a higher score never
+becomes a lower one.
+"""
 
 from dataclasses import replace
 
@@ -18,20 +20,31 @@ def bumpy(seed=0, **kw):
     score = rng.random(n)
     group = rng.choice(["a", "b"], n)
     y = (
-        rng.random(n) < np.clip(score + 0.15 * np.sin(25 * score) * np.where(group == "a", 1, -1), 0, 1)
+        rng.random(n)
+        < np.clip(
+            score + 0.15 * np.sin(25 * score) * np.where(group == "a", 1, -1), 0, 1
+        )
     ).astype(int)
     model = PMCBoost(start="identity", guard=None, alpha=0.02, n_bins=20, **kw)
     return model.fit(score, y, sensitive_features={"g": group}).correction_
 
 
 def units(correction):
-    """Scores at which a map could turn: where pieces and knots begin, the units around them, and others."""
+    """Scores at which a map could turn: where pieces and knots begin, the units around
+    them, and others.
+    """
     near = correction.maps.begin[:, None] + np.arange(-2, 3)
     some = np.random.default_rng(1).integers(0, UNIT + 1, 20_000)
     from propcal.core.correction.smooth_map import knots
 
     return np.unique(
-        np.clip(np.concatenate([near.ravel(), some, (knots()[:, None] + [-1, 0, 1]).ravel()]), 0, UNIT)
+        np.clip(
+            np.concatenate(
+                [near.ravel(), some, (knots()[:, None] + [-1, 0, 1]).ravel()]
+            ),
+            0,
+            UNIT,
+        )
     )
 
 
@@ -52,7 +65,10 @@ def test_corrected_scores_rise_at_every_unit(start):
         assert np.all(np.diff(to_grid(corrected)) >= 0)
         free = replace(correction, monotone=False)
         if level != "new":
-            assert np.any(np.diff(to_grid(free.apply(from_grid(at), {"g": [level] * len(at)}))) < 0)
+            assert np.any(
+                np.diff(to_grid(free.apply(from_grid(at), {"g": [level] * len(at)})))
+                < 0
+            )
 
 
 def test_the_map_is_the_running_maximum_of_the_adjustments():
@@ -62,11 +78,15 @@ def test_the_map_is_the_running_maximum_of_the_adjustments():
     for level in "ab":
         features = {"g": [level] * len(at)}
         ordered = to_grid(correction.apply(from_grid(at), features))
-        assert np.array_equal(ordered, np.maximum.accumulate(to_grid(free.apply(from_grid(at), features))))
+        assert np.array_equal(
+            ordered, np.maximum.accumulate(to_grid(free.apply(from_grid(at), features)))
+        )
 
 
 def test_a_running_maximum_by_hand():
-    table = np.array([[0, 1, 0], [100, 1, -30], [150, 0, 90], [200, 1, 5]], dtype=np.int64)
+    table = np.array(
+        [[0, 1, 0], [100, 1, -30], [150, 0, 90], [200, 1, 5]], dtype=np.int64
+    )
     # up to 99; then 70..119 is held at 99 until 129; 90 is below 119; 205 is above
     expected = [[0, 1, 0], [100, 0, 99], [129, 1, -30], [150, 0, 119], [200, 1, 5]]
     assert in_order(table).tolist() == expected
@@ -81,8 +101,13 @@ def test_the_file_keeps_the_order_and_its_reader_agrees():
     reader, at = Reader(correction.to_json()), units(correction)[::97]
     for level in "ab":
         expected = correction.apply(from_grid(at), {"g": [level] * len(at)})
-        assert again.apply(from_grid(at), {"g": [level] * len(at)}).tolist() == expected.tolist()
-        assert [reader.score(s, {"g": level}) for s in from_grid(at).tolist()] == expected.tolist()
+        assert (
+            again.apply(from_grid(at), {"g": [level] * len(at)}).tolist()
+            == expected.tolist()
+        )
+        assert [
+            reader.score(s, {"g": level}) for s in from_grid(at).tolist()
+        ] == expected.tolist()
         ones = [correction.score_one(s, g=level) for s in from_grid(at[:50]).tolist()]
         assert ones == expected[:50].tolist()
 
@@ -94,14 +119,20 @@ def test_sql_keeps_the_order():
     correction = bumpy(2)
     at = from_grid(units(correction)[::31])
     people = pd.DataFrame(
-        {"id": np.arange(2 * len(at)), "g": np.repeat(["a", "b"], len(at)), "risk": np.tile(at, 2)}
+        {
+            "id": np.arange(2 * len(at)),
+            "g": np.repeat(["a", "b"], len(at)),
+            "risk": np.tile(at, 2),
+        }
     )
     export = correction.to_sql("duckdb", score="risk", table="people")
     con = duckdb.connect()
     con.register("people", people)
     for statement in export.setup:
         con.execute(statement)
-    found = con.execute(f"select * from ({export.query.rstrip().rstrip(';')}) order by id").df()
+    found = con.execute(
+        f"select * from ({export.query.rstrip().rstrip(';')}) order by id"
+    ).df()
     assert found["corrected"].tolist() == correction.apply(people.risk, people).tolist()
 
 
@@ -109,10 +140,14 @@ def test_an_explanation_adds_up_and_names_what_was_held():
     correction = bumpy(3)
     at = from_grid(units(correction)[::211])
     told = correction.explain(at, {"g": ["a"] * len(at)})
-    assert told.corrected.tolist() == correction.apply(at, {"g": ["a"] * len(at)}).tolist()
+    assert (
+        told.corrected.tolist() == correction.apply(at, {"g": ["a"] * len(at)}).tolist()
+    )
     table = told.to_frame("groups")
     change = table.groupby("person").change.sum()
-    assert change.to_numpy() == pytest.approx((told.corrected - told.score)[change.index], abs=1e-9)
+    assert change.to_numpy() == pytest.approx(
+        (told.corrected - told.score)[change.index], abs=1e-9
+    )
     assert "order of scores" in set(table.group)
 
 
@@ -135,7 +170,9 @@ def test_the_fit_summary_is_that_of_the_scores_in_order():
 
 
 def test_scores_kept_in_order_are_nowhere_further_off_than_before():
-    """A few people with low scores had the outcome: to lift everybody above them would do harm."""
+    """A few people with low scores had the outcome: to lift everybody above them would
+    do harm.
+    """
     rng = np.random.default_rng(2)
     score = rng.uniform(0.05, 0.6, 4000)
     ward = np.where(np.arange(4000) < 200, "x", "y")

@@ -1,4 +1,6 @@
-"""Points: one person, a batch, a frame and the formula give one score; explained exactly; saved and read."""
+"""Points: one person, a batch, a frame and the formula give one score; explained
+exactly; saved and read.
+"""
 
 import json
 import math
@@ -26,11 +28,23 @@ def a_correction(points=(VISITS, WARD, LAB), *, updates=True, seed=0):
     y = rng.random(n) < np.where(sex == "F", risk * 0.6, risk)
     how = PMCBoost.paper() if updates else PMCBoost()
     fitted = how.fit(risk, y, sensitive_features=pd.DataFrame({"sex": sex})).correction_
-    return Correction(**{**vars_of(fitted), "points": PointsTable(points) if points else None})
+    return Correction(
+        **{**vars_of(fitted), "points": PointsTable(points) if points else None}
+    )
 
 
 def vars_of(correction):
-    names = ("patterns", "groups", "bins", "updates", "unseen", "about", "start", "monotone", "folded")
+    names = (
+        "patterns",
+        "groups",
+        "bins",
+        "updates",
+        "unseen",
+        "about",
+        "start",
+        "monotone",
+        "folded",
+    )
     return {name: getattr(correction, name) for name in names}
 
 
@@ -60,7 +74,9 @@ def test_points_are_added_in_log_odds_after_the_curve():
     ward = frame.ward.map({"A": 250, "B": -10, "C": -400})
     lab = np.where(frame.lab >= 0.1, -7, 7)
     wanted = (visits + ward + lab).to_numpy() / 1000
-    assert np.allclose(log_odds(after[inner]) - log_odds(before[inner]), wanted[inner], atol=1e-4)
+    assert np.allclose(
+        log_odds(after[inner]) - log_odds(before[inner]), wanted[inner], atol=1e-4
+    )
     assert after[before == 0].tolist() == [0] * int((before == 0).sum())
 
 
@@ -96,19 +112,28 @@ def test_a_higher_score_never_becomes_a_lower_one():
     assert not correction.monotone
     smooth = a_correction(updates=False)
     scores = np.linspace(0, 1, 2001)
-    frame = pd.DataFrame({"sex": "F", "visits": 9, "ward": "A", "lab": 1.0}, index=range(len(scores)))
+    frame = pd.DataFrame(
+        {"sex": "F", "visits": 9, "ward": "A", "lab": 1.0}, index=range(len(scores))
+    )
     assert np.all(np.diff(smooth.apply(scores, frame)) >= 0)
 
 
 def test_values_never_seen_have_no_points_and_are_counted():
-    correction = a_correction((VISITS, FeaturePoints("ward", (250, -10), levels=("A", "B"))))
+    correction = a_correction(
+        (VISITS, FeaturePoints("ward", (250, -10), levels=("A", "B")))
+    )
     frame = people().assign(ward="Z")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         unseen = correction.apply(frame.risk, frame)
         correction.score_one(0.2, sex="F", visits=1, ward="Z")
-    told = [str(w.message) for w in caught if issubclass(w.category, UnknownLevelWarning)]
-    assert any("'ward': none of the 500 values occurred" in text and "no points" in text for text in told)
+    told = [
+        str(w.message) for w in caught if issubclass(w.category, UnknownLevelWarning)
+    ]
+    assert any(
+        "'ward': none of the 500 values occurred" in text and "no points" in text
+        for text in told
+    )
     only = a_correction((VISITS,))
     assert np.array_equal(unseen, only.apply(frame.risk, frame))
 
@@ -121,15 +146,22 @@ def test_a_feature_that_is_missing_at_scoring_is_named():
     with pytest.raises(InputError, match="'lab' is missing"):
         correction.score_one(0.2, sex="F", visits=1, ward="A")
     with pytest.raises(InputError, match="'visits' must be numeric"):
-        correction.apply([0.2], {"sex": ["F"], "visits": ["many"], "ward": ["A"], "lab": [0.1]})
+        correction.apply(
+            [0.2], {"sex": ["F"], "visits": ["many"], "ward": ["A"], "lab": [0.1]}
+        )
 
 
 def test_points_count_as_an_update_after_the_curve():
     correction, frame = a_correction(updates=False), people()
     assert correction.n_updates == 2
     first = correction.apply(frame.risk, frame, n_updates=1)
-    assert np.array_equal(first, a_correction(points=(), updates=False).apply(frame.risk, frame[["sex"]]))
-    assert [update.group for update in correction.update_list()] == ["smooth start", "points"]
+    assert np.array_equal(
+        first, a_correction(points=(), updates=False).apply(frame.risk, frame[["sex"]])
+    )
+    assert [update.group for update in correction.update_list()] == [
+        "smooth start",
+        "points",
+    ]
 
 
 def test_only_files_with_points_have_the_new_version():
@@ -161,7 +193,10 @@ def test_a_damaged_points_table_is_refused(change, told):
 
 
 def test_no_product_of_factors_can_overflow():
-    many = [FeaturePoints(f"f{k}", (10_000, -10_000), cuts=(0.0,)) for k in range(MOST_TOTAL // 10_000 + 1)]
+    many = [
+        FeaturePoints(f"f{k}", (10_000, -10_000), cuts=(0.0,))
+        for k in range(MOST_TOTAL // 10_000 + 1)
+    ]
     correction = a_correction(tuple(many), updates=False)
     with pytest.raises(FileFormatError, match="add up to at most"):
         Correction.from_json(correction.to_json())
@@ -172,13 +207,21 @@ def test_atoms_cannot_be_corrected_by_points():
 
     frame = people().assign(y=0)
     atoms = Atoms.from_frame(frame, score="risk", outcome="y", groups=["sex"])
-    with pytest.raises(InputError, match="needs the columns visits, ward and lab of every person"):
+    with pytest.raises(
+        InputError, match="needs the columns visits, ward and lab of every person"
+    ):
         a_correction().apply_to_atoms(atoms)
 
 
 def test_a_correction_by_points_alone_shows_no_table_of_changed_scores():
-    parts = {**vars_of(a_correction(points=())), "start": None, "updates": np.empty((0, 3), np.int64)}
-    document = correction_document(Correction(**parts, points=PointsTable((VISITS, WARD))))
+    parts = {
+        **vars_of(a_correction(points=())),
+        "start": None,
+        "updates": np.empty((0, 3), np.int64),
+    }
+    document = correction_document(
+        Correction(**parts, points=PointsTable((VISITS, WARD)))
+    )
     _, facts, *tables = document.blocks
     assert facts.texts[-1] == "It adds points of 2 features, and adjusts no cells."
     assert [table.key for table in tables] == ["points"]

@@ -1,4 +1,6 @@
-"""The additive fit against a plain dense one: penalised likelihood by scipy, full rank, no cleverness."""
+"""The additive fit against a plain dense one: penalised likelihood by scipy, full rank,
+no cleverness.
+"""
 
 import numpy as np
 import pytest
@@ -20,9 +22,15 @@ from propcal.core.fit.additive_fit import (
 
 def rows(n=3000, seed=0, effects=True):
     rng = np.random.default_rng(seed)
-    codes = np.stack([rng.integers(0, 9, n), rng.integers(0, 4, n), rng.integers(0, 5, n)]).astype(np.uint8)
+    codes = np.stack(
+        [rng.integers(0, 9, n), rng.integers(0, 4, n), rng.integers(0, 5, n)]
+    ).astype(np.uint8)
     offset = rng.normal(-1, 1, n)
-    shift = 0.5 * np.sin(codes[0] / 2) + np.array([0.4, -0.4, 0.2, 0.0])[codes[1]] if effects else 0.0
+    shift = (
+        0.5 * np.sin(codes[0] / 2) + np.array([0.4, -0.4, 0.2, 0.0])[codes[1]]
+        if effects
+        else 0.0
+    )
     y = (rng.random(n) < expit(offset + shift)).astype(float)
     return AdditiveRows(codes, offset, y, rng.choice([1.0, 2.0], n))
 
@@ -39,7 +47,9 @@ def ordered(data):
 
 
 def dense(data, walk, ridge, spike, constant):
-    """The penalised maximum by scipy: first differences of pieces 0 to 7, piece 8 apart, levels a ridge."""
+    """The penalised maximum by scipy: first differences of pieces 0 to 7, piece 8
+    apart, levels a ridge.
+    """
     share = np.bincount(data.codes[1], minlength=9)[:8] / np.sum(data.codes[1] < 8)
     one_hot = np.eye(9)[data.codes[1]], np.eye(4)[data.codes[2]]
 
@@ -52,10 +62,16 @@ def dense(data, walk, ridge, spike, constant):
         pieces, levels, level = parts(x)
         eta = data.offset + one_hot[0] @ pieces + one_hot[1] @ levels + level
         fit = data.weight @ (np.logaddexp(0, eta) - data.outcome * eta)
-        penalty = np.sum(x[:7] ** 2) / walk + x[7] ** 2 / spike + np.sum(x[8:12] ** 2) / ridge
+        penalty = (
+            np.sum(x[:7] ** 2) / walk + x[7] ** 2 / spike + np.sum(x[8:12] ** 2) / ridge
+        )
         return fit + 0.5 * (penalty + x[12] ** 2 / constant)
 
-    return parts(minimize(loss, np.zeros(13), method="BFGS", options={"gtol": 1e-7, "maxiter": 2000}).x)
+    return parts(
+        minimize(
+            loss, np.zeros(13), method="BFGS", options={"gtol": 1e-7, "maxiter": 2000}
+        ).x
+    )
 
 
 def test_effects_are_those_of_a_dense_penalised_fit_with_the_same_variances():
@@ -72,7 +88,9 @@ def test_effects_are_those_of_a_dense_penalised_fit_with_the_same_variances():
 
 
 def scale_of_steps(data):
-    """The variance of one step if the shapes have variance 1 among people on average."""
+    """The variance of one step if the shapes have variance 1 among people on
+    average.
+    """
     share = np.bincount(data.codes[1], minlength=9)[:8] / np.sum(data.codes[1] < 8)
     steps = np.tril(np.ones((8, 8)))[:, 1:]
     return 1 / np.sum(share[:, None] * (steps - share @ steps) ** 2)
@@ -81,7 +99,9 @@ def scale_of_steps(data):
 def test_the_smoothest_shapes_carry_nearly_all_of_a_random_walk():
     data = ordered(rows())
     full, few = (AdditiveModel(terms(data, waves)) for waves in (99, 5))
-    one, other = (model.shifts(fit_additive(model, data).effect)[1] for model in (full, few))
+    one, other = (
+        model.shifts(fit_additive(model, data).effect)[1] for model in (full, few)
+    )
     assert np.abs(one - other).max() < 0.08
 
 
@@ -90,7 +110,9 @@ def test_variances_are_a_fixed_point_of_the_update():
     model = AdditiveModel(terms(data))
     fit = fit_additive(model, data)
     gradient, information = model.quadratic(data, model.log_odds(data, fit.effect))
-    again = fit_quadratic(model, gradient + information @ fit.effect, information, fit.variance, hold=True)
+    again = fit_quadratic(
+        model, gradient + information @ fit.effect, information, fit.variance, hold=True
+    )
     assert np.allclose(again.effect, fit.effect, atol=1e-6)
     squares = np.bincount(model.component, fit.effect**2)
     assert np.allclose((squares / (again.free + 0.5))[1:], fit.variance[1:], rtol=0.05)

@@ -39,7 +39,12 @@ def some_people(draw):
 
 def as_arrays(rows):
     race, sex, score, y, w = zip(*rows)
-    return pd.DataFrame({"race": race, "sex": sex}), np.array(score), np.array(y), np.array(w)
+    return (
+        pd.DataFrame({"race": race, "sex": sex}),
+        np.array(score),
+        np.array(y),
+        np.array(w),
+    )
 
 
 def fit_quietly(estimator, *args, **kwargs):
@@ -52,11 +57,17 @@ def check_same_as_oracle(rows, cls, *, weighted, outcome=None, **kw):
     frame, score, y, w = as_arrays(rows)
     y = y if outcome is None else outcome
     weights = w if weighted else None
-    model = cls.paper(max_updates=300, allow_reversed=True, **kw)  # scores are drawn at random
-    model = fit_quietly(model, score, y, sensitive_features=frame, sample_weight=weights)
+    model = cls.paper(
+        max_updates=300, allow_reversed=True, **kw
+    )  # scores are drawn at random
+    model = fit_quietly(
+        model, score, y, sensitive_features=frame, sample_weight=weights
+    )
     persons = oracle.people(frame.itertuples(index=False), score, y, weights)
     persons = [
-        oracle.Person(tuple(None if v != v else v for v in p.levels), p.score, p.outcome, p.weight)
+        oracle.Person(
+            tuple(None if v != v else v for v in p.levels), p.score, p.outcome, p.weight
+        )
         for p in persons
     ]
     updates, scores, groups = oracle.boost(
@@ -71,9 +82,12 @@ def check_same_as_oracle(rows, cls, *, weighted, outcome=None, **kw):
         max_updates=300,
         z=kw.get("guard") or 0.0,
     )
-    number = {group: g for g, group in enumerate(model.groups_.groups)}  # a correction has only groups in use
+    number = {
+        group: g for g, group in enumerate(model.groups_.groups)
+    }  # a correction has only groups in use
     made = [
-        (number[model.correction_.groups[g]], j, shift) for g, j, shift in model.correction_.updates.tolist()
+        (number[model.correction_.groups[g]], j, shift)
+        for g, j, shift in model.correction_.updates.tolist()
     ]
     assert made == updates
     counted = w > 0 if weighted else np.ones(len(w), dtype=bool)
@@ -98,9 +112,18 @@ def check_same_as_oracle(rows, cls, *, weighted, outcome=None, **kw):
     n_bins=st.sampled_from([1, 2, 3, 10]),
     eta=st.sampled_from([1.0, 0.5, 0.1, 1.7]),
 )
-def test_updates_and_scores_equal_the_oracle(rows, cls, weighted, alpha, gamma, rho, n_bins, eta):
+def test_updates_and_scores_equal_the_oracle(
+    rows, cls, weighted, alpha, gamma, rho, n_bins, eta
+):
     check_same_as_oracle(
-        rows, cls, weighted=weighted, alpha=alpha, gamma=gamma, rho=rho, n_bins=n_bins, eta=eta
+        rows,
+        cls,
+        weighted=weighted,
+        alpha=alpha,
+        gamma=gamma,
+        rho=rho,
+        n_bins=n_bins,
+        eta=eta,
     )
 
 
@@ -114,14 +137,23 @@ def test_updates_and_scores_equal_the_oracle(rows, cls, weighted, alpha, gamma, 
     z=st.sampled_from([0.3, 1.0, 2.0]),
 )
 def test_guarded_updates_equal_the_oracle(rows, cls, weighted, alpha, n_bins, z):
-    kw = {"alpha": alpha, "gamma": 0.1, "rho": 0.1, "n_bins": n_bins, "eta": 1.0, "guard": z}
+    kw = {
+        "alpha": alpha,
+        "gamma": 0.1,
+        "rho": 0.1,
+        "n_bins": n_bins,
+        "eta": 1.0,
+        "guard": z,
+    }
     check_same_as_oracle(rows, cls, weighted=weighted, **kw)
 
 
 @settings(max_examples=40, deadline=None)
 @given(rows=some_people(), labels=st.data())
 def test_soft_labels_equal_the_oracle(rows, labels):
-    outcome = np.array(labels.draw(st.lists(st.floats(0, 1), min_size=len(rows), max_size=len(rows))))
+    outcome = np.array(
+        labels.draw(st.lists(st.floats(0, 1), min_size=len(rows), max_size=len(rows)))
+    )
     outcome[-2:] = 1, 0
     check_same_as_oracle(
         rows,
@@ -149,7 +181,12 @@ def test_losses_equal_the_oracle(rows, weighted, alpha, gamma, n_bins):
     weights = w if weighted else None
     persons = oracle.people(rows_levels(frame), score, y, weights)
     expected = oracle.losses(
-        persons, alpha=alpha, gamma=gamma, rho=0.1, edges=oracle.uniform_edges(n_bins), m=n_bins
+        persons,
+        alpha=alpha,
+        gamma=gamma,
+        rho=0.1,
+        edges=oracle.uniform_edges(n_bins),
+        m=n_bins,
     )
     kw = {
         "sensitive_features": frame,
@@ -164,25 +201,32 @@ def test_losses_equal_the_oracle(rows, weighted, alpha, gamma, n_bins):
 
 
 def rows_levels(frame):
-    return [tuple(None if v is None or v != v else v for v in row) for row in frame.itertuples(index=False)]
+    return [
+        tuple(None if v is None or v != v else v for v in row)
+        for row in frame.itertuples(index=False)
+    ]
 
 
 def test_ten_people_worked_by_hand():
     """Groups a (6 people) and b (4), two bins, alpha 0.1, rho 0.1, gamma 0.1.
 
-    Sweep 1. a in [0, .5): scores .2 .2 .2 .4, outcomes 0 0 0 1: rate .25, mean .25: no gap.
-             a in [.5, 1]: scores .6 .8, outcomes 1 1: rate 1, mean .7: shift +.3 -> .9, 1 (clipped).
-             b in [0, .5): scores .3 .3, outcomes 1 0: rate .5, mean .3: shift +.2 -> .5 .5, which
-             moves both into the upper bin.
-             b in [.5, 1]: scores .5 .5 .7 .9, outcomes 1 0 1 0: rate .5, mean .65: shift -.15
-             -> .35 .35 .55 .75; the first two are back in the lower bin.
-    Sweep 2. a in [.5, 1]: rate 1, mean .95: gap .05 < .1. b in [0, .5): rate .5, mean .35: shift
-             +.15 -> .5 .5. b in [.5, 1]: rate .5, scores .5 .5 .55 .75, mean .575: shift -.075 ->
-             .425 .425 .475 .675.
-    Sweep 3. b in [0, .5): .425 .425 .475, outcomes 1 0 1: rate 2/3, mean .441667: shift +.225 ->
-             .65 .65 .7. b in [.5, 1]: rate .5, mean .66875: shift -.16875 -> .48125 .48125 .53125
-             .50625.
-    Sweep 4. b in [0, .5): rate .5, mean .48125: gap .01875 < .05. b in [.5, 1]: outcomes 1 0, rate
+    Sweep 1. a in [0, .5): scores .2 .2 .2 .4, outcomes 0 0 0 1: rate .25, mean .25: no
+    gap.
+             a in [.5, 1]: scores .6 .8, outcomes 1 1: rate 1, mean .7: shift +.3 -> .9,
+             1 (clipped). b in [0, .5): scores .3 .3, outcomes 1 0: rate .5, mean .3:
+             shift +.2 -> .5 .5, which moves both into the upper bin. b in [.5, 1]:
+             scores .5 .5 .7 .9, outcomes 1 0 1 0: rate .5, mean .65: shift -.15 -> .35
+             .35 .55 .75; the first two are back in the lower bin.
+    Sweep 2. a in [.5, 1]: rate 1, mean .95: gap .05 < .1. b in [0, .5): rate .5, mean
+    .35: shift
+             +.15 -> .5 .5. b in [.5, 1]: rate .5, scores .5 .5 .55 .75, mean .575:
+             shift -.075 -> .425 .425 .475 .675.
+    Sweep 3. b in [0, .5): .425 .425 .475, outcomes 1 0 1: rate 2/3, mean .441667: shift
+    +.225 ->
+             .65 .65 .7. b in [.5, 1]: rate .5, mean .66875: shift -.16875 -> .48125
+             .48125 .53125 .50625.
+    Sweep 4. b in [0, .5): rate .5, mean .48125: gap .01875 < .05. b in [.5, 1]:
+    outcomes 1 0, rate
              .5, mean .51875: gap -.01875, less than .05. No update: done.
     """
     group = ["a"] * 6 + ["b"] * 4
@@ -210,24 +254,37 @@ def test_ten_people_worked_by_hand():
 
 def test_plain_floats_agree_on_continuous_scores(cohort, features):
     frame = features.fillna("none")
-    model = PMCBoost.paper(alpha=0.05).fit(cohort.score, cohort.y, sensitive_features=frame)
+    model = PMCBoost.paper(alpha=0.05).fit(
+        cohort.score, cohort.y, sensitive_features=frame
+    )
     levels = list(frame.itertuples(index=False, name=None))
     persons = oracle.people(levels, cohort.score, cohort.y)
     groups = oracle.collect(persons, 0.05, 2)
     plain = oracle.boost_in_floats(
-        levels, cohort.score, cohort.y, groups, alpha=0.05, gamma=0.05, rho=0.1, n_bins=10
+        levels,
+        cohort.score,
+        cohort.y,
+        groups,
+        alpha=0.05,
+        gamma=0.05,
+        rho=0.1,
+        n_bins=10,
     )
-    assert model.predict(cohort.score, sensitive_features=frame) == pytest.approx(plain, abs=1e-7)
+    assert model.predict(cohort.score, sensitive_features=frame) == pytest.approx(
+        plain, abs=1e-7
+    )
 
 
 @pytest.mark.parametrize("cls", [PMCBoost, MCBoost])
 @pytest.mark.parametrize("order", ["cyclic", "random", "worst"])
-@pytest.mark.parametrize("binning", ["uniform", "geometric", "quantile", [0, 0.05, 0.2, 0.6, 1]])
+@pytest.mark.parametrize(
+    "binning", ["uniform", "geometric", "quantile", [0, 0.05, 0.2, 0.6, 1]]
+)
 def test_after_convergence_every_eligible_category_is_within_its_cutoff(
     cohort, features, cls, order, binning
 ):
-    from propcal.data.rows import rows_to_atoms
     from propcal.metrics import CategoryRule
+    from propcal.reading.rows import rows_to_atoms
 
     model = cls.paper(alpha=0.03, order=order, binning=binning, random_state=1)
     model.fit(cohort.score, cohort.y, sensitive_features=features)
@@ -260,7 +317,13 @@ def test_squared_error_never_rises(cohort, features, eta):
     )
     steps = range(0, model.n_updates_ + 1, 7)
     errors = [
-        np.sum((cohort.y - model.predict(cohort.score, sensitive_features=features, n_updates=k)) ** 2)
+        np.sum(
+            (
+                cohort.y
+                - model.predict(cohort.score, sensitive_features=features, n_updates=k)
+            )
+            ** 2
+        )
         for k in steps
     ]
     assert errors[-1] < errors[0]
@@ -275,12 +338,18 @@ def test_max_updates_is_kept_and_warned_about(cohort, features):
         model.fit(cohort.score, cohort.y, sensitive_features=features)
     assert (model.n_updates_, model.converged_) == (5, False)
     with pytest.warns(ConvergenceWarning):
-        model.set_params(max_updates=0).fit(cohort.score, cohort.y, sensitive_features=features)
-    assert np.array_equal(model.predict(cohort.score, sensitive_features=features), cohort.score)
+        model.set_params(max_updates=0).fit(
+            cohort.score, cohort.y, sensitive_features=features
+        )
+    assert np.array_equal(
+        model.predict(cohort.score, sensitive_features=features), cohort.score
+    )
 
 
 def test_the_limit_is_no_failure_when_it_is_just_reached(cohort, features):
-    full = PMCBoost.paper(alpha=0.05).fit(cohort.score, cohort.y, sensitive_features=features)
+    full = PMCBoost.paper(alpha=0.05).fit(
+        cohort.score, cohort.y, sensitive_features=features
+    )
     model = PMCBoost.paper(alpha=0.05, max_updates=full.n_updates_).fit(
         cohort.score, cohort.y, sensitive_features=features
     )
@@ -290,15 +359,17 @@ def test_the_limit_is_no_failure_when_it_is_just_reached(cohort, features):
 
 def test_bootstrap_is_seeded_and_uses_the_full_data_for_the_size_rule(cohort, features):
     def run(seed):
-        model = PMCBoost.paper(alpha=0.1, sample="bootstrap", max_updates=200, random_state=seed)
+        model = PMCBoost.paper(
+            alpha=0.1, sample="bootstrap", max_updates=200, random_state=seed
+        )
         return fit_quietly(model, cohort.score, cohort.y, sensitive_features=features)
 
     first, again, other = run(1), run(1), run(2)
     assert first.updates_ == again.updates_
     assert first.updates_ != other.updates_
     # a bootstrap sample is as large as the data, and drawn anew
-    from propcal.core.fit.sweep import bootstrap
-    from propcal.data.rows import rows_to_atoms
+    from propcal.core.fit.update_loop import bootstrap
+    from propcal.reading.rows import rows_to_atoms
 
     atoms = rows_to_atoms(cohort.score, cohort.y, features)
     rng = np.random.default_rng(0)
@@ -325,7 +396,9 @@ def test_bootstrap_takes_weights_and_soft_labels(cohort, features, soft):
 
 
 def test_one_bin_is_multiaccuracy(cohort, features):
-    model = MCBoost.paper(n_bins=1, alpha=0.001).fit(cohort.score, cohort.y, sensitive_features=features)
+    model = MCBoost.paper(n_bins=1, alpha=0.001).fit(
+        cohort.score, cohort.y, sensitive_features=features
+    )
     corrected = model.predict(cohort.score, sensitive_features=features)
     for race in ("Asian", "Black", "White"):
         rows = (features.race == race).to_numpy()
@@ -335,14 +408,20 @@ def test_one_bin_is_multiaccuracy(cohort, features):
 def test_weight_two_is_a_row_twice_and_weight_zero_no_row(cohort, features):
     weight = np.random.default_rng(5).integers(0, 3, len(cohort))
     twice = cohort.loc[cohort.index.repeat(weight)]
-    weighted = PMCBoost().fit(cohort.score, cohort.y, sensitive_features=features, sample_weight=weight)
-    repeated = PMCBoost().fit(twice.score, twice.y, sensitive_features=twice[["race", "gender"]])
+    weighted = PMCBoost().fit(
+        cohort.score, cohort.y, sensitive_features=features, sample_weight=weight
+    )
+    repeated = PMCBoost().fit(
+        twice.score, twice.y, sensitive_features=twice[["race", "gender"]]
+    )
     assert weighted.updates_ == repeated.updates_
     assert weighted.correction_.to_json() == repeated.correction_.to_json()
 
 
 def test_survey_weights_that_only_rescale_change_nothing(cohort, features):
-    plain = PMCBoost.paper(alpha=0.05).fit(cohort.score, cohort.y, sensitive_features=features)
+    plain = PMCBoost.paper(alpha=0.05).fit(
+        cohort.score, cohort.y, sensitive_features=features
+    )
     scaled = PMCBoost.paper(alpha=0.05).fit(
         cohort.score,
         cohort.y,
@@ -350,11 +429,15 @@ def test_survey_weights_that_only_rescale_change_nothing(cohort, features):
         sample_weight=np.full(len(cohort), 0.37),
     )
     assert [u[:2] for u in plain.updates_] == [u[:2] for u in scaled.updates_]
-    assert [u.shift for u in plain.updates_] == pytest.approx([u.shift for u in scaled.updates_], abs=1e-8)
+    assert [u.shift for u in plain.updates_] == pytest.approx(
+        [u.shift for u in scaled.updates_], abs=1e-8
+    )
 
 
 def test_fewer_people_of_low_risk_are_protected_by_pmc_where_mc_leaves_them():
-    """The paper's cohort shape: PMCBoost at 0.1 meets 0.1, MCBoost at 0.1 stays several times higher."""
+    """The paper's cohort shape: PMCBoost at 0.1 meets 0.1, MCBoost at 0.1 stays several
+    times higher.
+    """
     from propcal.datasets import make_ed_visits
 
     visits = make_ed_visits(60_000, seed=1)
@@ -363,8 +446,12 @@ def test_fewer_people_of_low_risk_are_protected_by_pmc_where_mc_leaves_them():
     kw = {"sensitive_features": features, "alpha": 0.1}
     losses = {}
     for cls in (PMCBoost, MCBoost):
-        model = cls.paper(alpha=0.1).fit(blind, visits.admitted, sensitive_features=features)
-        losses[cls] = pmc_loss(visits.admitted, model.predict(blind, sensitive_features=features), **kw)
+        model = cls.paper(alpha=0.1).fit(
+            blind, visits.admitted, sensitive_features=features
+        )
+        losses[cls] = pmc_loss(
+            visits.admitted, model.predict(blind, sensitive_features=features), **kw
+        )
     assert losses[PMCBoost] <= 0.1 + 1e-8
     assert losses[MCBoost] > 3 * losses[PMCBoost]
 
@@ -380,18 +467,33 @@ def test_fewer_people_of_low_risk_are_protected_by_pmc_where_mc_leaves_them():
     n_bins=st.integers(1, 25),
     eta=st.floats(0.05, 2.0),
 )
-def test_updates_and_scores_equal_the_oracle_at_any_setting(cls, rows, alpha, gamma, rho, n_bins, eta):
+def test_updates_and_scores_equal_the_oracle_at_any_setting(
+    cls, rows, alpha, gamma, rho, n_bins, eta
+):
     rows = [*rows, ("a", "x", 0.4, 1, 1), ("b", "y", 0.4, 0, 1)]
-    check_same_as_oracle(rows, cls, weighted=True, alpha=alpha, gamma=gamma, rho=rho, n_bins=n_bins, eta=eta)
+    check_same_as_oracle(
+        rows,
+        cls,
+        weighted=True,
+        alpha=alpha,
+        gamma=gamma,
+        rho=rho,
+        n_bins=n_bins,
+        eta=eta,
+    )
 
 
 @pytest.mark.slow
 def test_held_out_proportional_error_falls_on_a_large_cohort():
-    """With enough people the correction learned on one half holds on the other, against the true risk."""
+    """With enough people the correction learned on one half holds on the other, against
+    the true risk.
+    """
     from propcal.datasets import make_ed_visits
 
     visits = make_ed_visits(seed=7)
-    score = visits.groupby(["acuity", visits.age // 10], dropna=False).admitted.transform("mean")
+    score = visits.groupby(
+        ["acuity", visits.age // 10], dropna=False
+    ).admitted.transform("mean")
     half = len(visits) // 2
     groups = ["race", "gender"]
     model = PMCBoost.paper().fit(
@@ -401,5 +503,8 @@ def test_held_out_proportional_error_falls_on_a_large_cohort():
     corrected = model.predict(score[half:], sensitive_features=rest[groups])
     # true risks are soft labels: no noise of drawn outcomes in the loss
     kw = {"sensitive_features": rest[groups], "min_people": 200}
-    before, after = pmc_loss(rest.true_risk, score[half:], **kw), pmc_loss(rest.true_risk, corrected, **kw)
+    before, after = (
+        pmc_loss(rest.true_risk, score[half:], **kw),
+        pmc_loss(rest.true_risk, corrected, **kw),
+    )
     assert after < 0.3 < 1 < before

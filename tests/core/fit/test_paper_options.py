@@ -1,4 +1,6 @@
-"""What the paper's algorithm can be told: ties at the cutoff, the smallest category, sample and order."""
+"""What the paper's algorithm can be told: ties at the cutoff, the smallest category,
+sample and order.
+"""
 
 import numpy as np
 import pytest
@@ -7,7 +9,8 @@ from propcal import MCBoost, PMCBoost
 from propcal.cli import main
 from propcal.errors import InputError
 
-# (share with the outcome in percent, score, alpha): the gap is exactly alpha times the rate, or exactly alpha
+# (share with the outcome in percent, score, alpha): the gap is exactly alpha times the
+# rate, or exactly alpha
 PMC_TIES = [
     (40, 0.3, 0.25),
     (40, 0.36, 0.1),
@@ -40,7 +43,8 @@ def fitted(cls, percent, score, alpha, **more):
 
 
 @pytest.mark.parametrize(
-    ("cls", "tie"), [(PMCBoost, tie) for tie in PMC_TIES] + [(MCBoost, tie) for tie in MC_TIES]
+    ("cls", "tie"),
+    [(PMCBoost, tie) for tie in PMC_TIES] + [(MCBoost, tie) for tie in MC_TIES],
 )
 def test_a_gap_that_equals_the_cutoff_leads_to_an_update(cls, tie):
     percent, score, alpha = tie
@@ -59,7 +63,9 @@ def test_a_cutoff_smaller_than_the_grid_still_ends():
 
 
 def test_the_smallest_category_can_be_set():
-    """Ten of 1,000 people are far off: they are corrected unless a category needs more than 1 %."""
+    """Ten of 1,000 people are far off: they are corrected unless a category needs more
+    than 1 %.
+    """
     y = np.r_[np.tile([1, 0, 0, 0], 250)[:990], np.zeros(10)]
     score = np.r_[np.full(990, 0.25), np.full(10, 0.55)]
     assert PMCBoost.paper().fit(score, y).predict([0.55])[0] == 0
@@ -80,7 +86,9 @@ def people(tmp_path):
     group, score = rng.choice(["a", "b", "c"], 3000), rng.random(3000).round(3)
     y = rng.random(3000) < score ** np.where(group == "a", 2.0, 0.8)
     path = tmp_path / "people.csv"
-    pd.DataFrame({"group": group, "score": score, "y": y.astype(int)}).to_csv(path, index=False)
+    pd.DataFrame({"group": group, "score": score, "y": y.astype(int)}).to_csv(
+        path, index=False
+    )
     return path
 
 
@@ -88,7 +96,17 @@ def updates(people, tmp_path, *options):
     from propcal import Correction
 
     path = tmp_path / "model.json"
-    command = ["fit", str(people), "--score", "score", "--outcome", "y", "--groups", "group", "--paper"]
+    command = [
+        "fit",
+        str(people),
+        "--score",
+        "score",
+        "--outcome",
+        "y",
+        "--groups",
+        "group",
+        "--paper",
+    ]
     with pytest.raises(SystemExit) as ended:
         main([*command, *options, "--max-updates", "500", "--force", "-o", str(path)])
     assert ended.value.code == 0
@@ -96,8 +114,12 @@ def updates(people, tmp_path, *options):
 
 
 @pytest.mark.parametrize("option", [("--sample", "bootstrap"), ("--order", "random")])
-def test_the_seed_of_the_command_decides_what_is_drawn(people, tmp_path, capsys, option):
-    first, again, other = (updates(people, tmp_path, *option, "--seed", seed) for seed in "112")
+def test_the_seed_of_the_command_decides_what_is_drawn(
+    people, tmp_path, capsys, option
+):
+    first, again, other = (
+        updates(people, tmp_path, *option, "--seed", seed) for seed in "112"
+    )
     assert first == again != other
     assert first != updates(people, tmp_path)
     capsys.readouterr()
@@ -109,7 +131,20 @@ def test_options_of_the_command_are_those_of_the_estimator(people, tmp_path, cap
     worst = updates(people, tmp_path, "--order", "worst")
     assert worst != small
     with pytest.raises(SystemExit) as ended:
-        main(["fit", str(people), "--score", "score", "--outcome", "y", "--min-share", "3", "-o", "m.json"])
+        main(
+            [
+                "fit",
+                str(people),
+                "--score",
+                "score",
+                "--outcome",
+                "y",
+                "--min-share",
+                "3",
+                "-o",
+                "m.json",
+            ]
+        )
     assert ended.value.code == 2
     assert "--min-share must be" in capsys.readouterr().err
 

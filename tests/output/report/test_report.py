@@ -23,7 +23,9 @@ from propcal.errors import InputError
 from propcal.numbers import ON_PAGE, risk_range
 from propcal.render.html import unpacked
 
-SCHEMA = json.loads((ROOT / "src" / "propcal" / "schemas" / "audit.schema.json").read_text())
+SCHEMA = json.loads(
+    (ROOT / "src" / "propcal" / "schemas" / "audit.schema.json").read_text()
+)
 CANARY = "canary-91c2"
 VOID = {"meta", "link", "input", "br", "path", "circle"}
 
@@ -61,7 +63,12 @@ class Page(HTMLParser):
 
 @pytest.fixture(scope="module")
 def found(cohort):
-    return audit(cohort.y, cohort.score, sensitive_features=cohort[["race", "gender"]], n_draws=200)
+    return audit(
+        cohort.y,
+        cohort.score,
+        sensitive_features=cohort[["race", "gender"]],
+        n_draws=200,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -80,8 +87,15 @@ def test_the_page_is_sound_and_needs_nothing_else(page):
     for attribute in ("src", "href", "srcset", "action", "data"):
         for _, attrs in parsed.elements:
             assert attrs.get(attribute, "#").startswith(("#", "data:,"))
-    assert not any(name in ("img", "iframe", "object", "embed", "base") for name, _ in parsed.elements)
-    assert not any(key.startswith("on") or key == "style" for _, attrs in parsed.elements for key in attrs)
+    assert not any(
+        name in ("img", "iframe", "object", "embed", "base")
+        for name, _ in parsed.elements
+    )
+    assert not any(
+        key.startswith("on") or key == "style"
+        for _, attrs in parsed.elements
+        for key in attrs
+    )
     assert "url(" not in page
     assert "@import" not in page
     policy = next(m["content"] for m in parsed.of("meta") if "http-equiv" in m)
@@ -91,7 +105,9 @@ def test_the_page_is_sound_and_needs_nothing_else(page):
 
 def test_headings_are_in_order_and_tables_have_captions_and_scopes(page):
     parsed = Page(page)
-    levels = [int(name[1]) for name, _ in parsed.elements if re.fullmatch(r"h[1-6]", name)]
+    levels = [
+        int(name[1]) for name, _ in parsed.elements if re.fullmatch(r"h[1-6]", name)
+    ]
     assert levels[0] == 1
     assert levels.count(1) == 1
     assert all(after - before <= 1 for before, after in pairwise(levels))
@@ -105,12 +121,27 @@ def test_headings_are_in_order_and_tables_have_captions_and_scopes(page):
 def test_the_parts_come_in_the_order_in_which_a_committee_reads(cohort):
     features = cohort[["race", "gender"]]
     cal = PMCBoost().fit(cohort.score, cohort.y, sensitive_features=features)
-    both = compare({"score": cohort.score, "new": cal}, cohort.y, sensitive_features=features, n_draws=200)
+    both = compare(
+        {"score": cohort.score, "new": cal},
+        cohort.y,
+        sensitive_features=features,
+        n_draws=200,
+    )
     page = both.to_html(correction=cal)
     parsed = Page(page)
     sections = [attrs["id"] for attrs in parsed.of("section")]
     first = ["verdict", "picture", "details", "limits"]
-    then = ["groups", "panels", "heat", "thresholds", "change", "correction", "pictures", "apart", "methods"]
+    then = [
+        "groups",
+        "panels",
+        "heat",
+        "thresholds",
+        "change",
+        "correction",
+        "pictures",
+        "apart",
+        "methods",
+    ]
     assert sections == [*first, *then]
     text = " ".join(parsed.text)
     assert "New: " in text  # which of the scores the page is about
@@ -126,7 +157,11 @@ def test_a_wrong_shape_comes_first_as_a_curve_with_observed_rates_and_the_distri
     true = rng.uniform(0.02, 0.98, 6000)
     x = 2 * np.log(true / (1 - true)) + 0.4
     groups = pd.DataFrame({"sex": rng.choice(["F", "M"], 6000)})
-    a = audit((rng.random(6000) < true).astype(int), 1 / (1 + np.exp(-x)), sensitive_features=groups)
+    a = audit(
+        (rng.random(6000) < true).astype(int),
+        1 / (1 + np.exp(-x)),
+        sensitive_features=groups,
+    )
     assert {claim.kind for claim in a.verdict.errors} >= {"shape", "overall"}
     plot = main_curve(a, performance_pictures(a))
     _, bars, *curve, rates = plot.marks
@@ -149,7 +184,9 @@ def test_a_number_that_is_withheld_leaves_the_other_bars_of_the_distribution():
     assert a.distribution["people"].tolist()[1:8:2] == [100, 300, 500, 100]
     people = a.distribution["people"].astype(object)
     people[7] = float("nan")
-    bars = performance_pictures(replace(a, distribution=a.distribution.assign(people=people))).groups[0]
+    bars = performance_pictures(
+        replace(a, distribution=a.distribution.assign(people=people))
+    ).groups[0]
     drawn = bars.marks["distribution"]
     assert [*map(float, drawn.x)] == [0.05, 0.15, 0.25]
     assert np.allclose(drawn.y, [0.2, 0.6, 1.0])
@@ -172,12 +209,17 @@ def test_values_shown_are_those_of_the_audit(found, page):
     for kind in ("groups", "categories"):
         for row, expected in zip(content[kind], exact[kind], strict=True):
             for name, value in expected.items():
-                assert row[name] == (pytest.approx(value, rel=1e-5) if isinstance(value, float) else value)
+                assert row[name] == (
+                    pytest.approx(value, rel=1e-5)
+                    if isinstance(value, float)
+                    else value
+                )
     rows = re.findall(r'<tr data-key="\d+">(.*?)</tr>', page)
     assert len(rows) == len(found.categories)
     for row, (_, category) in zip(rows, found.categories.iterrows()):
         cells = [
-            unescape(re.sub(r"<[^>]+>", "", cell)) for cell in re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row)
+            unescape(re.sub(r"<[^>]+>", "", cell))
+            for cell in re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row)
         ]
         assert cells[0] == found.labels[category["group"]]
         assert cells[1] == risk_range(category["bin"])
@@ -236,7 +278,9 @@ HOSTILE = [
 def hostile():
     rng = np.random.default_rng(0)
     n = 6000
-    frame = pd.DataFrame({'<b>name</b> & "x"': rng.choice(HOSTILE, n), CANARY: rng.random(n)})
+    frame = pd.DataFrame(
+        {'<b>name</b> & "x"': rng.choice(HOSTILE, n), CANARY: rng.random(n)}
+    )
     frame.index = [f"{CANARY}-{i}" for i in range(n)]
     score = rng.beta(2, 3, n)
     y = (rng.random(n) < score).astype(int)
@@ -273,9 +317,30 @@ def test_a_canary_in_an_unrelated_column_or_index_never_appears(cohort):
     people = cohort.assign(secret=CANARY)
     people.index = [f"{CANARY}-{i}" for i in range(len(people))]
     people.to_csv("people.csv", index_label="id")
-    flags = ["--score", "score", "--outcome", "y", "--groups", "race,gender", "--draws", "100"]
+    flags = [
+        "--score",
+        "score",
+        "--outcome",
+        "y",
+        "--groups",
+        "race,gender",
+        "--draws",
+        "100",
+    ]
     with pytest.raises(SystemExit) as end:
-        main(["audit", "people.csv", *flags, "--html", "a.html", "--md", "a.md", "-o", "a.json"])
+        main(
+            [
+                "audit",
+                "people.csv",
+                *flags,
+                "--html",
+                "a.html",
+                "--md",
+                "a.md",
+                "-o",
+                "a.json",
+            ]
+        )
     assert end.value.code == 0
     for name in ("a.html", "a.md", "a.json"):
         text = Path(name).read_text(encoding="utf-8")
@@ -284,9 +349,20 @@ def test_a_canary_in_an_unrelated_column_or_index_never_appears(cohort):
     jsonschema.validate(json.loads(Path("a.json").read_text()), SCHEMA)
 
 
-def test_pages_protect_small_counts_by_default_and_the_terminal_does_if_asked(cohort, capfd):
+def test_pages_protect_small_counts_by_default_and_the_terminal_does_if_asked(
+    cohort, capfd
+):
     cohort.head(700).to_csv("people.csv", index=False)
-    flags = ["--score", "score", "--outcome", "y", "--groups", "race,gender", "--draws", "100"]
+    flags = [
+        "--score",
+        "score",
+        "--outcome",
+        "y",
+        "--groups",
+        "race,gender",
+        "--draws",
+        "100",
+    ]
 
     def said(*more):
         with pytest.raises(SystemExit):
@@ -299,10 +375,15 @@ def test_pages_protect_small_counts_by_default_and_the_terminal_does_if_asked(co
     pages = [Path(name).read_text(encoding="utf-8") for name in ("a.html", "a.md")]
     for text in (*pages, said("--suppress", "11", "--full")):
         assert "Counts are protected" in re.sub(r"\s+", " ", text)
-    assert min(row["people"] for row in json.loads(said("--format", "json"))["categories"]) < 11
+    assert (
+        min(row["people"] for row in json.loads(said("--format", "json"))["categories"])
+        < 11
+    )
     content = json.loads(said("--format", "json", "--suppress", "11"))
     jsonschema.validate(content, SCHEMA)
-    people, positives = ([row[name] for row in content["categories"]] for name in ("people", "positives"))
+    people, positives = (
+        [row[name] for row in content["categories"]] for name in ("people", "positives")
+    )
     assert None in people
     exact = json.loads(said("--format", "json"))["categories"]
     moved = {n - row["people"] for n, row in zip(people, exact) if n is not None}
@@ -319,7 +400,10 @@ def test_a_file_that_exists_is_refused_before_the_work(flag, capfd):
     with pytest.raises(SystemExit) as end:
         main(["audit", "missing.csv", flag, "old"])
     assert end.value.code == 2
-    assert capfd.readouterr().err == "propcal: old already exists. Use --force to replace it\n"
+    assert (
+        capfd.readouterr().err
+        == "propcal: old already exists. Use --force to replace it\n"
+    )
     assert Path("old").read_text() == "mine"
 
 
@@ -333,27 +417,61 @@ def test_one_file_cannot_be_two_reports(capfd):
 def scored(n, seed=0, levels=3):
     rng = np.random.default_rng(seed)
     score = rng.beta(2, 3, n)
-    return rng.integers(0, levels, n).astype(str), score, (rng.random(n) < score).astype(int)
+    return (
+        rng.integers(0, levels, n).astype(str),
+        score,
+        (rng.random(n) < score).astype(int),
+    )
 
 
 def odd_cases():
     group, score, y = scored(2000)
     yield "one group", audit(y, score, n_draws=100)
-    yield "all in one level", audit(y, score, sensitive_features=np.repeat("a", 2000), n_draws=100)
-    yield "no eligible category", audit(y, score, sensitive_features=group, min_people=5000, n_draws=100)
-    yield "all scores equal", audit(y, np.full(2000, 0.3), sensitive_features=group, n_draws=100)
+    yield (
+        "all in one level",
+        audit(y, score, sensitive_features=np.repeat("a", 2000), n_draws=100),
+    )
+    yield (
+        "no eligible category",
+        audit(y, score, sensitive_features=group, min_people=5000, n_draws=100),
+    )
+    yield (
+        "all scores equal",
+        audit(y, np.full(2000, 0.3), sensitive_features=group, n_draws=100),
+    )
     none = np.where(group == "1", 0, y)
-    yield "no positives in a group", audit(none, score, sensitive_features=group, n_draws=100)
-    yield "nobody has the outcome", audit(0 * y, score, sensitive_features=group, n_draws=100)
-    yield "everybody has it", audit(0 * y + 1, score, sensitive_features=group, n_draws=100)
-    yield "two people", audit([0, 1], [0.2, 0.9], sensitive_features=["a", "b"], n_draws=100)
+    yield (
+        "no positives in a group",
+        audit(none, score, sensitive_features=group, n_draws=100),
+    )
+    yield (
+        "nobody has the outcome",
+        audit(0 * y, score, sensitive_features=group, n_draws=100),
+    )
+    yield (
+        "everybody has it",
+        audit(0 * y + 1, score, sensitive_features=group, n_draws=100),
+    )
+    yield (
+        "two people",
+        audit([0, 1], [0.2, 0.9], sensitive_features=["a", "b"], n_draws=100),
+    )
     yield "soft labels", audit(score**2, score, sensitive_features=group, n_draws=100)
     weight = np.random.default_rng(1).exponential(1, 2000) + 0.1
-    yield "survey weights", audit(y, score, sensitive_features=group, sample_weight=weight, n_draws=100)
+    yield (
+        "survey weights",
+        audit(y, score, sensitive_features=group, sample_weight=weight, n_draws=100),
+    )
     for binning in ("quantile", "geometric", [0, 0.2, 1.0]):
-        yield str(binning), audit(y, score, sensitive_features=group, binning=binning, n_draws=100)
+        yield (
+            str(binning),
+            audit(y, score, sensitive_features=group, binning=binning, n_draws=100),
+        )
     people = np.arange(2000) // 3
-    yield "people who come again", audit(y, score, sensitive_features=group, cluster=people, n_draws=100)
+    yield (
+        "people who come again",
+        audit(y, score, sensitive_features=group, cluster=people, n_draws=100),
+    )
 
 
 @pytest.mark.parametrize("suppress", [0, pytest.param(11, marks=pytest.mark.slow)])
@@ -363,19 +481,26 @@ def test_odd_data_give_a_sound_page(suppress):
         parsed = Page(page)
         text = " ".join(parsed.text)
         assert not re.search(r"\b(nan|None|inf|NaN)\b", text), name
-        assert "nan" not in " ".join(attrs.get("d", "") for attrs in parsed.of("path")), name
+        assert "nan" not in " ".join(
+            attrs.get("d", "") for attrs in parsed.of("path")
+        ), name
         jsonschema.validate(embedded(page), SCHEMA)
         md = a.to_markdown(suppress=suppress)
         assert not re.search(r"\b(nan|None|NaN)\b", md), name
 
 
-@pytest.mark.parametrize(("n_first", "n_second"), [(10, 18), pytest.param(20, 24, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("n_first", "n_second"), [(10, 18), pytest.param(20, 24, marks=pytest.mark.slow)]
+)
 @pytest.mark.slow
 def test_many_groups_fit_on_the_page(n_first, n_second):
     rng = np.random.default_rng(0)
     n_pairs = n_first * n_second
     n = 125 * n_pairs
-    first, second = rng.integers(0, n_first, n).astype(str), rng.integers(0, n_second, n).astype(str)
+    first, second = (
+        rng.integers(0, n_first, n).astype(str),
+        rng.integers(0, n_second, n).astype(str),
+    )
     frame = pd.DataFrame({"first": first, "second": second})
     score = rng.beta(2, 3, n)
     y = (rng.random(n) < score).astype(int)
@@ -388,7 +513,9 @@ def test_many_groups_fit_on_the_page(n_first, n_second):
 def test_sixty_groups_are_under_a_megabyte():
     rng = np.random.default_rng(0)
     n = 50_000
-    frame = pd.DataFrame({"a": rng.integers(0, 5, n).astype(str), "b": rng.integers(0, 9, n).astype(str)})
+    frame = pd.DataFrame(
+        {"a": rng.integers(0, 5, n).astype(str), "b": rng.integers(0, 9, n).astype(str)}
+    )
     score = rng.beta(2, 3, n)
     y = (rng.random(n) < score).astype(int)
     a = audit(y, score, sensitive_features=frame, gamma=0.001, n_draws=100)
@@ -405,25 +532,32 @@ def test_markdown_says_the_same(found):
         low, high = row["observed_expected_low"], row["observed_expected_high"]
         ratio = f"| {row['observed_expected']:.2f} | {ON_PAGE.interval(low, high)} |"
         named = row["rank"] or row["finding"] not in ("too high", "too low")
-        assert f"{ratio} {row['finding'] if named else '(' + row['finding'] + ')'}" in text
+        assert (
+            f"{ratio} {row['finding'] if named else '(' + row['finding'] + ')'}" in text
+        )
 
 
 def test_a_protected_page_says_about_how_many_people_it_covers(found):
     exact, protected = (found.to_markdown(suppress=suppress) for suppress in (0, 11))
     assert re.search(r"The audit covers [\d,]+ people with [\d,]+ events ", exact)
-    assert re.search(r"The audit covers about [\d,]+ people with about [\d,]+ events ", protected)
+    assert re.search(
+        r"The audit covers about [\d,]+ people with about [\d,]+ events ", protected
+    )
 
 
 def test_a_comparison_says_for_whom_the_score_before_was_off_by_more_than_asked(cohort):
     features = cohort[["race", "gender"]]
     scores = {"old": 0.5 * cohort.score, "new": cohort.score}
-    both = compare(scores, cohort.y, sensitive_features=features, within=0.2, n_draws=100)
+    both = compare(
+        scores, cohort.y, sensitive_features=features, within=0.2, n_draws=100
+    )
     first = both.audits["old"].verdict.sentences[0]
     assert first.startswith("“old” is off by more than 20 % for ")
     for suppress in (0, 11):
         text = both.to_markdown(suppress=suppress)
         assert (
-            "For comparison, “old”: not shown to be within 20 %. “old” is off by more than 20 % for " in text
+            "For comparison, “old”: not shown to be within 20 %. “old” is off by more than 20 % for "
+            in text
         )
 
 
@@ -431,7 +565,9 @@ def test_a_comparison_says_what_the_score_before_was(cohort):
     half = len(cohort) // 2
     past, new, groups = cohort[:half], cohort[half:], ["race", "gender"]
     cal = PMCBoost().fit(past.score, past.y, sensitive_features=past[groups])
-    both = compare({"as it is": new.score, "corrected": cal}, new.y, sensitive_features=new[groups])
+    both = compare(
+        {"as it is": new.score, "corrected": cal}, new.y, sensitive_features=new[groups]
+    )
     text = both.to_markdown()
     assert "For comparison, “as it is”: miscalibrated. " in text
     assert "“corrected” is closer to the observed rate than “as it is” " in text

@@ -1,4 +1,6 @@
-"""The page in a real browser, from disk, the network blocked: by mouse, by keyboard, on paper, on a phone."""
+"""The page in a real browser, from disk, the network blocked: by mouse, by keyboard, on
+paper, on a phone.
+"""
 
 import shutil
 
@@ -10,8 +12,13 @@ from propcal import PMCBoost, audit, compare, discover
 from propcal.numbers import risk_range
 from propcal.render.html import unpacked
 
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+playwright = pytest.importorskip(
+    "playwright.sync_api", reason="playwright is not installed"
+)
+BROWSER = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))),
+    None,
+)
 FLAGS = [
     "--headless",
     "--no-sandbox",
@@ -23,7 +30,9 @@ FLAGS = [
     "--disable-sync",
 ]
 
-pytestmark = pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine; .ci/run installs it")
+pytestmark = pytest.mark.skipif(
+    BROWSER is None, reason="no Chromium on this machine; .ci/run installs it"
+)
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +42,11 @@ def results(cohort):
     scores = {"score": cohort.score, "corrected": cal}
     return {
         "audit": audit(
-            cohort.y, cohort.score, sensitive_features=features, n_draws=200, thresholds=[0.3, 0.525]
+            cohort.y,
+            cohort.score,
+            sensitive_features=features,
+            n_draws=200,
+            thresholds=[0.3, 0.525],
         ),
         "both": compare(scores, cohort.y, sensitive_features=features, n_draws=200),
         "model": cal,
@@ -50,18 +63,34 @@ def pages(results, tmp_path_factory):
     codes = np.random.default_rng(1).integers(0, 90, 9000)
     chance = np.random.default_rng(2).random((2, 9000))
     features = np.char.add("level ", codes.astype(str))
-    many = audit((chance[1] < chance[0]).astype(int), chance[0], sensitive_features=features, n_draws=100)
+    many = audit(
+        (chance[1] < chance[0]).astype(int),
+        chance[0],
+        sensitive_features=features,
+        n_draws=100,
+    )
     many.to_html(folder / "many.html")
     results["audit"].to_html(folder / "hidden.html")
-    found = discover(results["y"], results["score"], features=results["features"], n_draws=20)
+    found = discover(
+        results["y"], results["score"], features=results["features"], n_draws=20
+    )
     assert len(found) >= 2
-    results["both"].to_html(folder / "both.html", correction=results["model"], discovery=found)
+    results["both"].to_html(
+        folder / "both.html", correction=results["model"], discovery=found
+    )
     rng = np.random.default_rng(0)
-    names = rng.choice(["<script>alert(1)</script>", "x" * 300, "مرضى السكري", "👩🏽‍⚕️", "\"'</style>"], 3000)
+    names = rng.choice(
+        ["<script>alert(1)</script>", "x" * 300, "مرضى السكري", "👩🏽‍⚕️", "\"'</style>"],
+        3000,
+    )
     score = rng.beta(2, 3, 3000)
     y = (rng.random(3000) < score).astype(int)
-    audit(y, score, sensitive_features=names, n_draws=100).to_html(folder / "hostile.html")
-    audit(y[:20], score[:20], sensitive_features=names[:20], n_draws=100).to_html(folder / "few.html")
+    audit(y, score, sensitive_features=names, n_draws=100).to_html(
+        folder / "hostile.html"
+    )
+    audit(y[:20], score[:20], sensitive_features=names[:20], n_draws=100).to_html(
+        folder / "few.html"
+    )
     return folder
 
 
@@ -83,7 +112,12 @@ def visit(browser, pages):
         contexts.append(context)
         page = context.new_page()
         target = (pages / f"{name}.html").as_uri()
-        page.on("request", lambda request: asked.append(request.url) if request.url != target else None)
+        page.on(
+            "request",
+            lambda request: (
+                asked.append(request.url) if request.url != target else None
+            ),
+        )
         page.on("console", lambda message: said.append(message.text))
         page.on("pageerror", lambda error: said.append(str(error)))
         page.on("dialog", lambda dialog: said.append(dialog.message))
@@ -100,7 +134,8 @@ def visit(browser, pages):
 
 def column(page, table, place):
     return page.eval_on_selector_all(
-        f"#{table} tbody tr:not([hidden])", f"rows => rows.map(r => r.cells[{place}].textContent.trim())"
+        f"#{table} tbody tr:not([hidden])",
+        f"rows => rows.map(r => r.cells[{place}].textContent.trim())",
     )
 
 
@@ -115,11 +150,15 @@ def test_values_shown_equal_the_audit(visit, results):
     page = visit()
     groups = results["audit"].groups
     kept = groups[groups["kept"]]
-    labels = column(page, "groups-table", 0)  # those that are named or clearest come after everybody
+    labels = column(
+        page, "groups-table", 0
+    )  # those that are named or clearest come after everybody
     assert labels[0] == kept["label"].iloc[0]
     assert sorted(labels) == sorted(kept["label"])
     kept = kept.set_index("label").loc[labels]
-    assert column(page, "groups-table", 4) == [f"{x:.2f}" for x in kept["observed_expected"]]
+    assert column(page, "groups-table", 4) == [
+        f"{x:.2f}" for x in kept["observed_expected"]
+    ]
     assert column(page, "groups-table", 1) == [f"{x:,}" for x in kept["people"]]
     content = unpacked(page.locator("#audit-data").text_content())
     assert [g["people"] for g in content["groups"]] == groups["people"].tolist()
@@ -135,14 +174,18 @@ def test_sorting_by_mouse(visit):
     assert heading.get_attribute("aria-sort") == "ascending"
     heading.locator("button").click()
     assert heading.get_attribute("aria-sort") == "descending"
-    assert [int(x.replace(",", "")) for x in column(page, "groups-table", 1)] == numbers[::-1]
+    assert [
+        int(x.replace(",", "")) for x in column(page, "groups-table", 1)
+    ] == numbers[::-1]
     assert sorted(before) == sorted(column(page, "groups-table", 1))
 
 
 def test_sorting_by_keyboard_alone(visit):
     page = visit()
     page.locator("#find-groups").focus()
-    for _ in range(3):  # past the choice of findings and the scrolling region to the first heading
+    for _ in range(
+        3
+    ):  # past the choice of findings and the scrolling region to the first heading
         page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.textContent") == "group"
     page.keyboard.press("Enter")
@@ -166,15 +209,22 @@ def test_filtering_by_name_and_finding(visit, results):
     page.locator("#find-categories-finding").select_option("too high")
     chosen = chosen[chosen["finding"] == "too high"]
     assert column(page, "categories-table", 0) == chosen["group"].tolist()
-    assert page.locator("[data-shown=categories-table]").inner_text() == f"{len(chosen)} of {len(table)} rows"
+    assert (
+        page.locator("[data-shown=categories-table]").inner_text()
+        == f"{len(chosen)} of {len(table)} rows"
+    )
     page.locator("#find-heat").focus()
     page.keyboard.type("asian")
-    assert set(column(page, "heat-table", 0)) == {n for n in table["group"] if "asian" in n.lower()}
+    assert set(column(page, "heat-table", 0)) == {
+        n for n in table["group"] if "asian" in n.lower()
+    }
 
 
 def test_the_group_picker_by_mouse_and_by_keyboard(visit, results):
     page = visit()
-    names = page.eval_on_selector_all("#pick option", "all => all.map(o => o.textContent)")
+    names = page.eval_on_selector_all(
+        "#pick option", "all => all.map(o => o.textContent)"
+    )
     assert page.locator("#line-roc").get_attribute("d") == ""
     page.select_option("#pick", index=1)
     first = page.locator("#line-calibration").get_attribute("d")
@@ -204,10 +254,14 @@ def test_details_of_a_cell_by_pointer_and_by_arrow_keys(visit, results):
     page.locator("#heat-table tbody td[tabindex='0']").focus()
     page.keyboard.press("ArrowRight")
     page.keyboard.press("ArrowDown")
-    place = page.evaluate("[document.activeElement.parentNode.rowIndex, document.activeElement.cellIndex]")
+    place = page.evaluate(
+        "[document.activeElement.parentNode.rowIndex, document.activeElement.cellIndex]"
+    )
     assert place == [2, 2]
     told = page.locator("#detail").inner_text()
-    assert page.evaluate("document.activeElement.parentNode.cells[0].textContent") in told
+    assert (
+        page.evaluate("document.activeElement.parentNode.cells[0].textContent") in told
+    )
     assert page.locator("#heat-table td[tabindex='0']").count() == 1
 
 
@@ -225,17 +279,33 @@ def test_the_slider_gives_the_numbers_of_the_audit(visit, results):
             )
             for place in range(1, 7)
         ]
-        names = ("flagged", "sensitivity", "specificity", "ppv", "net_benefit", "avoided")
+        names = (
+            "flagged",
+            "sensitivity",
+            "specificity",
+            "ppv",
+            "net_benefit",
+            "avoided",
+        )
         for name, texts in zip(names, shown):
             for text, value in zip(texts, table[name], strict=True):
                 if text == "–":
                     assert np.isnan(value)
                 else:
-                    assert float(text.replace("−", "-")) == pytest.approx(100 * value, abs=0.06)
-        first = page.locator("#threshold-0-table tbody tr").first.locator("td").nth(1).locator(".ci")
+                    assert float(text.replace("−", "-")) == pytest.approx(
+                        100 * value, abs=0.06
+                    )
+        first = (
+            page.locator("#threshold-0-table tbody tr")
+            .first.locator("td")
+            .nth(1)
+            .locator(".ci")
+        )
         ends = [float(end) for end in first.inner_text().split(" to ")]
         row = table.iloc[0]
-        assert ends == pytest.approx([100 * row.sensitivity_low, 100 * row.sensitivity_high], abs=0.06)
+        assert ends == pytest.approx(
+            [100 * row.sensitivity_low, 100 * row.sensitivity_high], abs=0.06
+        )
     page.locator("button.choose").nth(1).click()
     assert page.locator("#threshold-value").inner_text() == "52.5 %"
     page.locator("#threshold").focus()
@@ -247,7 +317,9 @@ def test_treatments_avoided_are_withheld_with_net_benefit(visit):
     page, withheld = visit("hidden"), 0
     for percent in (1, 5, 30, 60, 80, 90, 95, 99):
         page.locator("#threshold").fill(str(percent))
-        benefit, avoided = (column(page, "threshold-0-table", place) for place in (5, 6))
+        benefit, avoided = (
+            column(page, "threshold-0-table", place) for place in (5, 6)
+        )
         hidden = [i for i, text in enumerate(benefit) if text == "–"]
         assert [avoided[i] for i in hidden] == ["–"] * len(hidden)
         withheld += len(hidden)
@@ -260,7 +332,10 @@ def test_a_phone_shows_key_columns_and_all_on_request(visit):
     assert not hidden.is_visible()
     page.locator("button[data-columns=groups-table]").click()
     assert hidden.is_visible()
-    assert page.locator("button[data-columns=groups-table]").get_attribute("aria-pressed") == "true"
+    assert (
+        page.locator("button[data-columns=groups-table]").get_attribute("aria-pressed")
+        == "true"
+    )
     wide = visit()
     assert wide.locator("#groups-table thead th.more").first.is_visible()
     assert not wide.locator("button[data-columns=groups-table]").is_visible()
@@ -328,7 +403,9 @@ def test_on_paper_no_table_is_cut(visit, name):
     assert len(page.pdf(prefer_css_page_size=True)) > 10_000
 
 
-@pytest.mark.skipif(not AXE.exists(), reason="axe-core is not installed; .ci/run installs it")
+@pytest.mark.skipif(
+    not AXE.exists(), reason="axe-core is not installed; .ci/run installs it"
+)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("name", ["open", "hidden", "both", "hostile", "few"])
 def test_axe_finds_no_serious_violation(browser, pages, name, scheme):

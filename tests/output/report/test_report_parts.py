@@ -1,4 +1,6 @@
-"""The parts of a page by themselves: the first picture, the key figures, what a correction changed."""
+"""The parts of a page by themselves: the first picture, the key figures, what a
+correction changed.
+"""
 
 from dataclasses import replace
 
@@ -26,7 +28,9 @@ def expit(x):
 def people():
     rng = np.random.default_rng(0)
     n = 8000
-    frame = pd.DataFrame({"g": rng.choice(list("ABCDEFGH"), n), "sex": rng.choice(["F", "M"], n)})
+    frame = pd.DataFrame(
+        {"g": rng.choice(list("ABCDEFGH"), n), "sex": rng.choice(["F", "M"], n)}
+    )
     x = rng.normal(-1, 1, n)
     return frame.assign(x=x, y=(rng.random(n) < expit(x)).astype(int))
 
@@ -40,7 +44,10 @@ def test_the_first_picture_has_the_groups_that_the_verdict_names(people):
     ratios = [row.value for row in found.rows[1:]]
     assert ratios == sorted(ratios)
     assert len(found.rows) == MOST_BARS
-    assert f"{int(a.groups['kept'].sum()) - MOST_BARS} more groups are in the table" in found.description
+    assert (
+        f"{int(a.groups['kept'].sum()) - MOST_BARS} more groups are in the table"
+        in found.description
+    )
 
 
 def test_a_wrong_shape_alone_is_shown_by_the_curve(people):
@@ -49,7 +56,9 @@ def test_a_wrong_shape_alone_is_shown_by_the_curve(people):
     steep = np.clip(steep * mean / steep.mean(), 0, 1)
     a = audit(people.y, steep, n_draws=100)
     assert a.groups["finding"].iloc[0] == "could be chance"
-    (first,) = [block for block in audit_document(a).blocks if isinstance(block, Beside)]
+    (first,) = [
+        block for block in audit_document(a).blocks if isinstance(block, Beside)
+    ]
     assert isinstance(first.blocks[0].blocks[0], Fragment)
 
 
@@ -74,7 +83,12 @@ def test_what_a_correction_changed_adds_up(people):
     before = expit(people.x - 0.9 * (people.g == "C") + 0.9 * (people.g == "D"))
     after = expit(people.x + 0.9 * (people.g == "E"))
     features = people[["g"]]
-    both = compare({"old": before, "new": after}, people.y, sensitive_features=features, n_draws=100)
+    both = compare(
+        {"old": before, "new": after},
+        people.y,
+        sensitive_features=features,
+        n_draws=100,
+    )
     told = effect_sentences(both, "new")
     assert " is closer to the observed rate than “old” " in told[0]
     assert " 2 of 8 subgroups compared: " in told[0]
@@ -85,23 +99,36 @@ def test_what_a_correction_changed_adds_up(people):
     ratio = next(card for card in cards if card.name == "O/E ratio")
     assert ratio.before == f"{both.audits['old'].groups.observed_expected.iloc[0]:.2f}"
     picture = ratio_forest(both.audits["new"], both.audits["old"])
-    assert {"C", "D", "E"} <= {row.name for row in picture.rows}  # concerned before or after
+    assert {"C", "D", "E"} <= {
+        row.name for row in picture.rows
+    }  # concerned before or after
     assert all(row.before == row.before for row in picture.rows)
 
 
 def test_a_change_of_the_typical_gap_that_could_be_chance_is_said_to_be(people):
-    right, wrong = expit(people.x), expit(people.x - 0.9 * (people.g == "C") + 0.9 * (people.g == "D"))
+    right, wrong = (
+        expit(people.x),
+        expit(people.x - 0.9 * (people.g == "C") + 0.9 * (people.g == "D")),
+    )
     scores = {"wrong": wrong, "hardly better": 0.99 * wrong, "right": right}
     both = compare(scores, people.y, sensitive_features=people[["g"]], n_draws=100)
-    changes = both.differences[both.differences["measure"] == "mc_mean_square"].set_index("score")
-    assert changes.loc["hardly better", "low"] < 0 < changes.loc["hardly better", "high"]
+    changes = both.differences[
+        both.differences["measure"] == "mc_mean_square"
+    ].set_index("score")
+    assert (
+        changes.loc["hardly better", "low"] < 0 < changes.loc["hardly better", "high"]
+    )
     assert changes.loc["right", "high"] < 0
-    assert effect_sentences(both, "hardly better")[-1].endswith(" after. The difference could be chance.")
+    assert effect_sentences(both, "hardly better")[-1].endswith(
+        " after. The difference could be chance."
+    )
     assert effect_sentences(both, "right")[-1].endswith(" after.")
 
 
 def test_a_finding_whose_gap_is_withheld_is_told_in_words(people):
-    a = audit(people.y, expit(people.x + 0.9), sensitive_features=people[["g"]], n_draws=100)
+    a = audit(
+        people.y, expit(people.x + 0.9), sensitive_features=people[["g"]], n_draws=100
+    )
     beyond = a.categories["finding"] == "too high"
     assert beyond.any()
     a = replace(a, categories=a.categories.assign(gap=a.categories["gap"].mask(beyond)))
@@ -113,18 +140,24 @@ def test_a_finding_whose_gap_is_withheld_is_told_in_words(people):
     assert "box low hidden" not in page
 
 
-@pytest.mark.parametrize(("low", "text"), [(0.0, "–"), (0.0004, "–"), (0.024, "≥ 0.024")])
+@pytest.mark.parametrize(
+    ("low", "text"), [(0.0, "–"), (0.0004, "–"), (0.024, "≥ 0.024")]
+)
 def test_an_interval_from_zero_on_is_a_dash(low, text):
     row = {"interval_low": low, "interval_high": float("nan")}
     assert cell(Column("interval", "95 % CI", "open interval", 3), row, ON_PAGE) == text
 
 
-@pytest.mark.parametrize(("furthest", "last"), [(1.1, "1.25"), (1.9, "2"), (3, "4"), (50, "8")])
+@pytest.mark.parametrize(
+    ("furthest", "last"), [(1.1, "1.25"), (1.9, "2"), (3, "4"), (50, "8")]
+)
 def test_the_axis_holds_what_is_drawn(furthest, last):
     axis = ratio_axis([1 / furthest, 1.0])
     assert axis.ticks[-1][1] == last
     assert forest_bar(ForestRow("", furthest, 1.0, 1000.0), axis).beyond == "right"
-    assert not forest_bar(ForestRow("", float("nan"), float("nan"), float("nan")), axis).point
+    assert not forest_bar(
+        ForestRow("", float("nan"), float("nan"), float("nan")), axis
+    ).point
 
 
 def test_a_title_cannot_leave_its_string():

@@ -1,1 +1,3 @@
-"""The fitted correction: how it maps, looks up and explains scores; its fit summary; sharing it."""
+"""The fitted correction: how it maps, looks up and explains scores; its fit summary;
+sharing it.
+"""

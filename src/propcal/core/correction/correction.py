@@ -1,4 +1,6 @@
-"""Correction: per pattern a piecewise-linear map of scores, the updates that made it, and what it is for."""
+"""Correction: per pattern a piecewise-linear map of scores, the updates that made it,
+and what it is for.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,16 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from math import nan
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, TypeVar, Unpack, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Literal,
+    NamedTuple,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    overload,
+)
 
 import numpy as np
 
@@ -39,7 +50,8 @@ class Scored(NamedTuple):
     score : float
         The corrected score.
     unseen : tuple of str
-        Attributes whose value did not occur in the fitting data, so that none of their groups applies.
+        Attributes whose value did not occur in the fitting data, so that none of their
+        groups applies.
     model_id : str
         The `model_id` of the correction.
 
@@ -66,9 +78,11 @@ class How(TypedDict, total=False):
 
 
 class Update(NamedTuple):
-    """One change: people of `group` whose score was then in `bin` had `shift` added to it.
+    """One change: people of `group` whose score was then in `bin` had `shift` added to
+    it.
 
-    The smooth start is an update too, the first: its shift depends on the score, and is NaN here.
+    The smooth start is an update too, the first: its shift depends on the score, and is
+    NaN here.
     """
 
     group: str
@@ -80,8 +94,8 @@ class Update(NamedTuple):
 class Correction(Definition):
     """Corrects scores, one person or a billion the same way, alone or in a batch.
 
-    The smooth start, if there is one, and the updates, in order, are its definition; the maps are
-    what they amount to for each pattern.
+    The smooth start, if there is one, and the updates, in order, are its definition;
+    the maps are what they amount to for each pattern.
 
     Attributes
     ----------
@@ -94,21 +108,25 @@ class Correction(Definition):
     start : SmoothStart or None
         What a score goes through before the updates.
     unseen : "replay", "keep" or "error"
-        What to do for a combination of attributes not seen in fitting: apply the updates of the
-        groups that it does belong to, leave the score as it is, or raise an error.
+        What to do for a combination of attributes not seen in fitting: apply the
+        updates of the groups that it does belong to, leave the score as it is, or raise
+        an error.
     about : dict
-        Where it comes from: method, parameters, version of propcal, score, outcome, number of people in a
-        band, and the fingerprint of the fitting data; ``"shared": True`` if it may be handed on.
+        Where it comes from: method, parameters, version of propcal, score, outcome,
+        number of people in a band, and the fingerprint of the fitting data; ``"shared":
+        True`` if it may be handed on.
     sharing : Sharing or None
-        What a shared file leaves out and rounds. Fitting knows it; a file does not hold it.
+        What a shared file leaves out and rounds. Fitting knows it; a file does not hold
+        it.
     monotone : bool
-        Whether, within a pattern, a higher score never becomes a lower one: where the updates would make it
-        so, the map is held at what lower scores have.
+        Whether, within a pattern, a higher score never becomes a lower one: where the
+        updates would make it so, the map is held at what lower scores have.
     folded : tuple of str
-        Attributes whose rare levels were folded before fitting, as in atoms that may be shared: a level that
-        is not listed counts as "other levels".
+        Attributes whose rare levels were folded before fitting, as in atoms that may be
+        shared: a level that is not listed counts as "other levels".
     points : PointsTable or None
-        What each feature adds to the log-odds, after the smooth start and before the updates.
+        What each feature adds to the log-odds, after the smooth start and before the
+        updates.
 
     Examples
     --------
@@ -123,20 +141,28 @@ class Correction(Definition):
 
     @cached_property
     def model_id(self) -> str:
-        """A hash of all that its file says, but for the time and the notes of its users.
+        """A hash of all that its file says, but for the time and the notes of its
+        users.
 
         Two fits of the same people with the same settings and version have the same.
         """
-        from propcal.files.correction_file import model_id
+        from propcal.formats.correction_file import model_id
 
         return model_id(self)
 
     @overload
     def apply(  # type: ignore[overload-overlap]  # a text is an array to numpy, but names a column here
-        self, score: str, sensitive_features: Frame, *, column: str = ..., **how: Unpack[How]
+        self,
+        score: str,
+        sensitive_features: Frame,
+        *,
+        column: str = ...,
+        **how: Unpack[How],
     ) -> Frame: ...
     @overload
-    def apply(self, score: Values, sensitive_features: Table = ..., **how: Unpack[How]) -> FloatArray: ...
+    def apply(
+        self, score: Values, sensitive_features: Table = ..., **how: Unpack[How]
+    ) -> FloatArray: ...
     def apply(
         self,
         score: Values,
@@ -147,34 +173,37 @@ class Correction(Definition):
         unseen: Unseen | None = None,
         invalid: Invalid = "error",
     ) -> object:
-        """Correct scores: arrays in, an array out; or a frame in, the same kind of frame out.
+        """Correct scores: arrays in, an array out; or a frame in, the same kind of
+        frame out.
 
         Parameters
         ----------
         score : array-like of shape (n,), or the name of a column
             Raw scores in [0, 1]. A text names the column of the frame that holds them.
         sensitive_features : data frame, series or array with n rows
-            The attributes of each person. A frame may have other columns too, in any order. If `score`
-            is a name: a frame of pandas, polars (also lazy), pyarrow (a table, batch or reader of
-            batches), DuckDB (a relation), Dask or PySpark.
+            The attributes of each person. A frame may have other columns too, in any
+            order. If `score` is a name: a frame of pandas, polars (also lazy), pyarrow
+            (a table, batch or reader of batches), DuckDB (a relation), Dask or PySpark.
         column : str, default "corrected"
             If `score` is a name: the name of the new column.
         n_updates : int, optional
-            Apply only this number of updates, the recalibration being the first; 0 returns the scores
-            unchanged.
+            Apply only this number of updates, the recalibration being the first; 0
+            returns the scores unchanged.
         unseen : "replay", "keep" or "error", optional
             Overrides the policy of the correction.
         invalid : "error", "null" or "keep", default="error"
-            What to do about a score that is missing or no probability: refuse all rows and say how many
-            there are; give that row a missing corrected score (NaN, null); or keep its score as it is.
+            What to do about a score that is missing or no probability: refuse all rows
+            and say how many there are; give that row a missing corrected score (NaN,
+            null); or keep its score as it is.
 
         Returns
         -------
         array of float64, or a frame
-            A score that no update changes is returned unchanged. A frame has the rows, columns, types
-            and index that it had, and one more column. Where frames are lazy it is lazy too: rows
-            are read when it is computed, in batches, and only then is a score that is missing or no
-            probability told, with the count of the batch it is in.
+            A score that no update changes is returned unchanged. A frame has the rows,
+            columns, types and index that it had, and one more column. Where frames are
+            lazy it is lazy too: rows are read when it is computed, in batches, and only
+            then is a score that is missing or no probability told, with the count of
+            the batch it is in.
 
         Examples
         --------
@@ -190,7 +219,9 @@ class Correction(Definition):
         0    A  0.25       0.05
         1    B  0.25       0.55
         """
-        from propcal.data.rows import scoring_rows  # a door in; core itself knows no frames
+        from propcal.reading.rows import (
+            scoring_rows,
+        )  # a door in; core itself knows no frames
 
         if isinstance(sensitive_features, str) and not isinstance(score, str):
             raise refused("score column first")
@@ -200,7 +231,9 @@ class Correction(Definition):
             scorer = Scorer(self, score, column, n_updates, unseen, invalid)
             return scored_frame(scorer, sensitive_features)
         rows = scoring_rows(score, sensitive_features, self, invalid=invalid)
-        return self.apply_to_rows(rows, n_updates=n_updates, unseen=unseen, invalid=invalid)
+        return self.apply_to_rows(
+            rows, n_updates=n_updates, unseen=unseen, invalid=invalid
+        )
 
     @cached_property
     def _one_person(self) -> OnePerson:
@@ -240,29 +273,33 @@ class Correction(Definition):
         detail: bool = False,
         **columns: object,
     ) -> float | Scored:
-        """Correct the score of one person: for services, some hundred times as fast as `apply` on one row.
+        """Correct the score of one person: for services, some hundred times as fast as
+        `apply` on one row.
 
         Parameters
         ----------
         score : float
             Raw score in [0, 1].
         invalid : "error", "null" or "keep", default="error"
-            What to do about a score that is missing or no probability: refuse it, return NaN, or return
-            it as it is.
+            What to do about a score that is missing or no probability: refuse it,
+            return NaN, or return it as it is.
         unseen : "replay", "keep" or "error", optional
-            Overrides the policy of the correction for combinations that did not occur in fitting.
+            Overrides the policy of the correction for combinations that did not occur
+            in fitting.
         detail : bool, default=False
-            Return what a service should log: the corrected `score`, the attributes whose value is `unseen`,
-            and the `model_id`. There is then no warning about unseen values.
+            Return what a service should log: the corrected `score`, the attributes
+            whose value is `unseen`, and the `model_id`. There is then no warning about
+            unseen values.
         **columns
-            The value of every column in `reads`, and no others but those in `not_read`, which are ignored;
-            None if it is missing. For a name with spaces: ``**{"marital status": "single"}``.
+            The value of every column in `reads`, and no others but those in `not_read`,
+            which are ignored; None if it is missing. For a name with spaces:
+            ``**{"marital status": "single"}``.
 
         Returns
         -------
         float, or Scored
-            What `apply` gives for this person, to the last bit. Values that did not occur in fitting are
-            warned of in the same way, unless `detail` is true.
+            What `apply` gives for this person, to the last bit. Values that did not
+            occur in fitting are warned of in the same way, unless `detail` is true.
 
         Examples
         --------
@@ -304,7 +341,8 @@ class Correction(Definition):
         Returns
         -------
         Explanation
-            `sentence` has it in words, `to_frame` in exact numbers, `plot` as a picture.
+            `sentence` has it in words, `to_frame` in exact numbers, `plot` as a
+            picture.
 
         Examples
         --------
@@ -315,9 +353,11 @@ class Correction(Definition):
         >>> print(c.explain([0.25], {"race": ["B"]}, unit="patients").sentence())
         0.250 becomes 0.550: +0.300 by the adjustment of B patients.
         """
-        from propcal.data.rows import scoring_rows
+        from propcal.reading.rows import scoring_rows
 
-        return explained(self, scoring_rows(score, sensitive_features, self), plain(unit), labels)
+        return explained(
+            self, scoring_rows(score, sensitive_features, self), plain(unit), labels
+        )
 
     @property
     def n_segments(self) -> int:
@@ -329,9 +369,11 @@ class Correction(Definition):
         return self.maps.pieces()
 
     def with_notes(self, **notes: object) -> Correction:
-        """The correction with notes of its users, such as approvals and tickets, kept in ``about["user"]``.
+        """The correction with notes of its users, such as approvals and tickets, kept
+        in ``about["user"]``.
 
-        They may hold whatever JSON can, nested at most 8 levels deep, and do not change `model_id`.
+        They may hold whatever JSON can, nested at most 8 levels deep, and do not change
+        `model_id`.
 
         Examples
         --------
@@ -341,14 +383,16 @@ class Correction(Definition):
         >>> approved.about["user"]["ticket"], approved.model_id == correction.model_id
         ('CAB-17', True)
         """
-        from propcal.files.correction_file import noted
+        from propcal.formats.correction_file import noted
 
         return replace(self, about=noted(self.about, notes))
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Correction:
-        """Read a correction from a JSON file; runs no code from it and checks everything in it."""
-        from propcal.files.correction_file import load_correction
+        """Read a correction from a JSON file; runs no code from it and checks
+        everything in it.
+        """
+        from propcal.formats.correction_file import load_correction
 
         return load_correction(path)
 
@@ -359,32 +403,39 @@ class Correction(Definition):
         ----------
         path : path
         share : bool, default=False
-            Write it as it may be handed to another site, see `shared`. An exact file is for those who may
-            see the fitting data: its numbers can give away how many people are in a small cell.
+            Write it as it may be handed to another site, see `shared`. An exact file is
+            for those who may see the fitting data: its numbers can give away how many
+            people are in a small cell.
         """
-        from propcal.files.correction_file import save_correction
+        from propcal.formats.correction_file import save_correction
 
         save_correction(self.shared() if share else self, path)
 
     def to_json(self, *, share: bool = False) -> str:
-        """The text of the file that `save` writes; only `save` adds the time, unless it is known."""
-        from propcal.files.correction_file import correction_to_json
+        """The text of the file that `save` writes; only `save` adds the time, unless it
+        is known.
+        """
+        from propcal.formats.correction_file import correction_to_json
 
         return correction_to_json(self.shared() if share else self)
 
     def shared(self) -> Correction:
-        """The correction as it may be handed on: it gives away nothing about fewer than 11 people.
+        """The correction as it may be handed on: it gives away nothing about fewer than
+        11 people.
 
-        It has no fingerprint of the fitting data, none of the combinations and groups of fewer than 11
-        people, and no update that fewer decided. Shifts are rounded to a step of at least 1 / people, at
-        most 2**-3 and at least 2**-10. Only a correction that was just fitted can be shared, by
-        ``model.correction_.save("model.json", share=True)``: a file does not say how many people there were.
+        It has no fingerprint of the fitting data, none of the combinations and groups
+        of fewer than 11 people, and no update that fewer decided. Shifts are rounded to
+        a step of at least 1 / people, at most 2**-3 and at least 2**-10. Only a
+        correction that was just fitted can be shared, by
+        ``model.correction_.save("model.json", share=True)``: a file does not say how
+        many people there were.
 
-        Share one correction of the same people only. A second one, fitted to nearly the same people, would
-        tell the outcome of a person who was added or removed.
+        Share one correction of the same people only. A second one, fitted to nearly the
+        same people, would tell the outcome of a person who was added or removed.
 
-        People with a combination that was left out are scored by the groups they belong to, which is
-        what their map was before; with ``unseen="keep"`` or ``"error"`` they count as never seen.
+        People with a combination that was left out are scored by the groups they belong
+        to, which is what their map was before; with ``unseen="keep"`` or ``"error"``
+        they count as never seen.
         """
         from propcal.protect.shared_corrections import shared
 
@@ -393,12 +444,15 @@ class Correction(Definition):
     @classmethod
     def from_json(cls, text: str) -> Correction:
         """A correction from the text of its file; what `to_json` gives."""
-        from propcal.files.correction_file import correction_from_json
+        from propcal.formats.correction_file import correction_from_json
 
         return correction_from_json(text)
 
-    def plot(self, patterns: Sequence[str] | None = None, *, ax: Axes | None = None) -> Axes:
-        """Draw raw against corrected score for each pattern; returns the matplotlib axes.
+    def plot(
+        self, patterns: Sequence[str] | None = None, *, ax: Axes | None = None
+    ) -> Axes:
+        """Draw raw against corrected score for each pattern; returns the matplotlib
+        axes.
 
         Parameters
         ----------
@@ -412,23 +466,24 @@ class Correction(Definition):
         return draw(correction_chart(self, patterns), ax)
 
     def to_code(self, language: str, *, unseen: Unseen | None = None) -> str:
-        """One file that scores people without propcal, to the last bit as `score_one` does.
+        """One file that scores people without propcal, to the last bit as `score_one`
+        does.
 
-        It needs nothing but the language itself. It knows where the correction comes from (``ABOUT``), and
-        tests itself with ``--check``.
+        It needs nothing but the language itself. It knows where the correction comes
+        from (``ABOUT``), and tests itself with ``--check``.
 
         Parameters
         ----------
         language : "python", "javascript" or "r"
         unseen : "replay", "keep" or "error", optional
-            Overrides the policy of the correction. "replay" lists every combination of known levels and
-            others, at most 10,000.
+            Overrides the policy of the correction. "replay" lists every combination of
+            known levels and others, at most 10,000.
 
         Returns
         -------
         str
-            The text of the file. In JavaScript and R every number is a double: a level that is a number
-            they cannot hold exactly is refused.
+            The text of the file. In JavaScript and R every number is a double: a level
+            that is a number they cannot hold exactly is refused.
         """
         from propcal.export.programs import export_code
 
@@ -448,39 +503,44 @@ class Correction(Definition):
         columns: Mapping[str, str] | None = None,
         invalid: str = "null",
     ) -> SqlExport:
-        """SQL that corrects the scores of a table where it is, to the last bit as `apply` does.
+        """SQL that corrects the scores of a table where it is, to the last bit as
+        `apply` does.
 
         Parameters
         ----------
         dialect : "duckdb", "sqlite", "postgres", "spark", "tsql", "snowflake" or "bigquery"
-            The last three are written by sqlglot (``pip install "propcal[sql]"``) and are not run by
-            the tests of propcal.
+            The last three are written by sqlglot (``pip install "propcal[sql]"``) and
+            are not run by the tests of propcal.
         score : str
             Column with the score.
         table : str or sequence of str, default="people"
-            Table with the score and the columns that the correction reads. Dots separate schema and
-            table; where a name has a dot itself, give the parts as a list.
+            Table with the score and the columns that the correction reads. Dots
+            separate schema and table; where a name has a dot itself, give the parts as
+            a list.
         form : "lookup" or "case"
-            A lookup table and a query that reads it, or one long expression that needs no table.
+            A lookup table and a query that reads it, or one long expression that needs
+            no table.
         column : str, default="corrected"
             Name of the new column.
         lookup_table : str or sequence of str, default="propcal_lookup"
         unseen : "replay", "keep" or "error", optional
-            Overrides the policy of the correction. "error" gives NULL; "replay" lists every combination
-            of known levels and others, at most 10,000.
+            Overrides the policy of the correction. "error" gives NULL; "replay" lists
+            every combination of known levels and others, at most 10,000.
         types : dict, optional
-            What columns hold in the database: "text", "number" or "boolean". DuckDB, SQLite,
-            PostgreSQL and Spark find out; for the others it is guessed from the levels.
+            What columns hold in the database: "text", "number" or "boolean". DuckDB,
+            SQLite, PostgreSQL and Spark find out; for the others it is guessed from the
+            levels.
         columns : dict, optional
             What columns are called in the database, where that is not as in fitting.
         invalid : "null" or "keep", default="null"
-            What a score that is NULL, NaN or outside [0, 1] gives: NULL, or itself. A query cannot
-            refuse a row, as `apply` does with "error".
+            What a score that is NULL, NaN or outside [0, 1] gives: NULL, or itself. A
+            query cannot refuse a row, as `apply` does with "error".
 
         Returns
         -------
         SqlExport
-            ``str()`` of it is the script; its parts are `setup`, `query` and `expression`.
+            ``str()`` of it is the script; its parts are `setup`, `query` and
+            `expression`.
         """
         given = {name: value for name, value in locals().items() if name != "self"}
         from propcal.export.sql import export_sql
@@ -499,8 +559,9 @@ class Correction(Definition):
         Parameters
         ----------
         kind : "maps" or "updates"
-            "maps": for each pattern the pieces of its map, a raw score from `score_from` up to
-            `score_to` becoming ``slope * score + intercept``. "updates": the updates, in order.
+            "maps": for each pattern the pieces of its map, a raw score from
+            `score_from` up to `score_to` becoming ``slope * score + intercept``.
+            "updates": the updates, in order.
         """
         import pandas as pd
 
@@ -508,7 +569,10 @@ class Correction(Definition):
         if kind == "updates":
             return pd.DataFrame(self.update_list(), columns=list(Update._fields))
         owner, begin, slope, intercept = self._pieces
-        names = np.array([pattern_name(self.patterns, p) for p in range(len(self.patterns))], dtype=object)
+        names = np.array(
+            [pattern_name(self.patterns, p) for p in range(len(self.patterns))],
+            dtype=object,
+        )
         last = np.append(owner[1:] != owner[:-1], True)
         end = np.where(last, UNIT, np.append(begin[1:], UNIT))
         columns: dict[str, Any] = {
@@ -526,11 +590,17 @@ class Correction(Definition):
         labels = self.bins.labels
         first = [] if self.start is None else [Update(START, "[0, 1]", nan)]
         first += [] if self.points is None else [Update(POINTS, "[0, 1]", nan)]
-        return first + [Update(names[g], labels[b], s / UNIT) for g, b, s in self.updates.tolist()]
+        return first + [
+            Update(names[g], labels[b], s / UNIT) for g, b, s in self.updates.tolist()
+        ]
 
     def __repr__(self) -> str:
         about = self.about
-        made = [f"{key}={about[key]:g}" for key in ("alpha", "gamma", "rho", "eta") if key in about]
+        made = [
+            f"{key}={about[key]:g}"
+            for key in ("alpha", "gamma", "rho", "eta")
+            if key in about
+        ]
         of = plain(" x ".join(self.attributes)) or "everybody"
         lines = [
             f"Correction by {plain(about.get('method', 'hand'))} ({', '.join(made)})",
@@ -539,11 +609,18 @@ class Correction(Definition):
             f"  updates  {self.n_updates:,}; {self.n_segments:,} segments in {len(self.patterns)} patterns",
         ]
         if self.start is not None:
-            lines.insert(3, f"  start    smooth, {len(self.start.groups)} terms; it counts as an update")
+            lines.insert(
+                3,
+                f"  start    smooth, {len(self.start.groups)} terms; it counts as an update",
+            )
         if self.points is not None:
             of = plain(", ".join(self.points.columns))
             lines.insert(-1, f"  points   of {of}; they count as an update")
         if len(self.updates):
-            most = self.update_list()[int(np.argmax(np.abs(self.updates[:, 2]))) - len(self.updates)]
-            lines.append(f"  largest  {plain(most.group)}, scores in {most.bin}: {most.shift:+.4f}")
+            most = self.update_list()[
+                int(np.argmax(np.abs(self.updates[:, 2]))) - len(self.updates)
+            ]
+            lines.append(
+                f"  largest  {plain(most.group)}, scores in {most.bin}: {most.shift:+.4f}"
+            )
         return "\n".join(lines)

@@ -1,4 +1,6 @@
-"""The definition of a correction, and what it amounts to: the map of any pattern, seen in fitting or not."""
+"""The definition of a correction, and what it amounts to: the map of any pattern, seen
+in fitting or not.
+"""
 
 from __future__ import annotations
 
@@ -29,20 +31,25 @@ if TYPE_CHECKING:
     from propcal.protect.shared_corrections import Sharing
 
 MOST_AT_ONCE = 1 << 12  # unseen patterns whose maps are composed together
-STEPS_ON_LOADING = 1 << 20  # steps that loading a file may spend on checks; about a second
+STEPS_ON_LOADING = (
+    1 << 20
+)  # steps that loading a file may spend on checks; about a second
 MOST_RECENT = 16  # sets of patterns whose maps are cached
 MOST_CACHED_PARTS = 2  # the maps of patterns seen in fitting, and one part for others
 
 
 class Part(NamedTuple):
-    """Maps of some of the patterns, and for every pattern its place among them (-1 if it has none here)."""
+    """Maps of some of the patterns, and for every pattern its place among them (-1 if
+    it has none here).
+    """
 
     maps: PatternMaps
     place: IntArray
 
 
 class ScoringRows(NamedTuple):
-    """Rows to be scored: scores, patterns in terms of known levels, the pattern of each row, and its codes.
+    """Rows to be scored: scores, patterns in terms of known levels, the pattern of each
+    row, and its codes.
 
     `codes` has, for each feature with points, the level or range of each row.
     """
@@ -55,7 +62,9 @@ class ScoringRows(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Definition(WithoutCaches):
-    """What a correction consists of, and what it does to patterns and arrays; see `Correction`."""
+    """What a correction consists of, and what it does to patterns and arrays; see
+    `Correction`.
+    """
 
     patterns: Patterns
     groups: tuple[Group, ...]
@@ -85,17 +94,31 @@ class Definition(WithoutCaches):
     @property
     def reads(self) -> tuple[str, ...]:
         """Columns that scoring reads."""
-        return tuple(dict.fromkeys([*self.patterns.reads, *(feature.column for feature in self.features)]))
+        return tuple(
+            dict.fromkeys(
+                [*self.patterns.reads, *(feature.column for feature in self.features)]
+            )
+        )
 
     @property
     def numeric(self) -> list[str]:
         """Columns that are cut or compared by size, and so must be numbers."""
-        sized = [column for recipe in self.patterns.derived.values() for column in recipe.sized]
-        return list(dict.fromkeys([*sized, *(one.column for one in self.features if one.is_number)]))
+        sized = [
+            column
+            for recipe in self.patterns.derived.values()
+            for column in recipe.sized
+        ]
+        return list(
+            dict.fromkeys(
+                [*sized, *(one.column for one in self.features if one.is_number)]
+            )
+        )
 
     @property
     def not_read(self) -> tuple[str, ...]:
-        """Columns that were given to the fit, and that scoring does not read: no effect of them was found."""
+        """Columns that were given to the fit, and that scoring does not read: no effect
+        of them was found.
+        """
         return tuple(self.about.get("not_read", ()))
 
     @property
@@ -105,13 +128,17 @@ class Definition(WithoutCaches):
 
     @property
     def is_shared(self) -> bool:
-        """Whether it was prepared for sharing, and so omits what few people determined."""
+        """Whether it was prepared for sharing, and so omits what few people
+        determined.
+        """
         return self.about.get("shared") is True
 
     def fitted_to(self, atoms: Atoms) -> bool:
-        """Whether these are the very people, with their raw scores, that the correction was fitted to.
+        """Whether these are the very people, with their raw scores, that the correction
+        was fitted to.
 
-        Other groups of the same people do not matter; a part of them, or other weights, are not noticed.
+        Other groups of the same people do not matter; a part of them, or other weights,
+        are not noticed.
         """
         return self.about.get("fingerprint") == atoms.people_fingerprint()
 
@@ -121,12 +148,15 @@ class Definition(WithoutCaches):
         return self.replay(self.patterns)
 
     def refuse_overgrown(self) -> None:
-        """Refuse what no fit makes: maps that would exhaust memory or time, as a file could ask for.
+        """Refuse what no fit makes: maps that would exhaust memory or time, as a file
+        could ask for.
 
-        Composes as many maps as can be had in about a second; whatever it leaves out is refused, if need
-        be, when it is asked for.
+        Composes as many maps as can be had in about a second; whatever it leaves out is
+        refused, if need be, when it is asked for.
         """
-        whole = Replay(membership(self.groups, self.patterns), self.updates, self.bins.edges)
+        whole = Replay(
+            membership(self.groups, self.patterns), self.updates, self.bins.edges
+        )
         steps = whole.steps()
         refuse_work(len(self.updates), len(self.patterns), int(steps.sum()))
         if self.start is not None:
@@ -151,7 +181,9 @@ class Definition(WithoutCaches):
             smooth = self.start.values(patterns)
             n_updates -= 1
         n_updates = max(n_updates - (self.points is not None), 0)
-        return Replay(inside, self.updates[:n_updates], self.bins.edges, smooth, self.monotone)
+        return Replay(
+            inside, self.updates[:n_updates], self.bins.edges, smooth, self.monotone
+        )
 
     def maps_of(
         self,
@@ -161,10 +193,12 @@ class Definition(WithoutCaches):
         n_updates: int | None = None,
         unseen: str | None = None,
     ) -> Iterable[Part]:
-        """Maps of any patterns, in parts; the scores of a pattern that is in none stay as they are.
+        """Maps of any patterns, in parts; the scores of a pattern that is in none stay
+        as they are.
 
-        `people` counts those of each pattern (one each by default), for the error about unseen ones. The most
-        recent maps are cached: rows are scored in batches, which usually have the same patterns.
+        `people` counts those of each pattern (one each by default), for the error about
+        unseen ones. The most recent maps are cached: rows are scored in batches, which
+        usually have the same patterns.
         """
         policy = self.unseen if unseen is None else unseen
         check_choice("unseen", policy, ("replay", "keep", "error"))
@@ -172,7 +206,10 @@ class Definition(WithoutCaches):
             check_number("n_updates", n_updates, at_least=0, whole=True)
         known = self.known(patterns)
         if policy == "error":
-            self.refuse_unseen(np.ones(len(patterns), dtype=np.int64) if people is None else people, known)
+            self.refuse_unseen(
+                np.ones(len(patterns), dtype=np.int64) if people is None else people,
+                known,
+            )
         key = n_updates, policy == "keep", patterns.table.tobytes()
         if recent := self._recent.get(key):
             return recent
@@ -192,8 +229,11 @@ class Definition(WithoutCaches):
     def _parts(
         self, patterns: Patterns, n_updates: int | None, known: IntArray, *, keep: bool
     ) -> Iterator[Part]:
-        """Maps of patterns seen in fitting, then of others. How many there are does not matter to limits."""
-        seen, whole = known >= 0, n_updates is None
+        """Maps of patterns seen in fitting, then of others. How many there are does not
+        matter to limits.
+        """
+        seen = known >= 0
+        whole = n_updates is None
         if whole and np.any(seen):
             yield Part(self.maps, known)
         others = np.flatnonzero(seen & (not whole) | ~seen & (not keep))
@@ -201,7 +241,9 @@ class Definition(WithoutCaches):
         at_once = min(MOST_AT_ONCE, MOST_STEPS // max(len(self.groups), terms, 1) or 1)
         for begin in range(0, len(others), at_once):
             some = others[begin : begin + at_once]
-            replay = self._replay(replace(patterns, table=patterns.table[some]), n_updates)
+            replay = self._replay(
+                replace(patterns, table=patterns.table[some]), n_updates
+            )
             for maps in replay.in_parts():
                 place = np.full(len(patterns), -1)
                 place[some[: len(maps)]] = np.arange(len(maps))
@@ -211,7 +253,9 @@ class Definition(WithoutCaches):
     def known(self, patterns: Patterns) -> IntArray:
         """The index of each pattern among those seen in fitting; -1 if unseen."""
         rows = as_listed(patterns, self.folded).table.tolist()
-        return np.array([self._seen.get(tuple(row), -1) for row in rows], dtype=np.int64)
+        return np.array(
+            [self._seen.get(tuple(row), -1) for row in rows], dtype=np.int64
+        )
 
     @cached_property
     def _seen(self) -> dict[Any, int]:
@@ -221,7 +265,10 @@ class Definition(WithoutCaches):
         """Raise an error if anyone has a pattern that was not seen in fitting."""
         count = int(people[known < 0].sum())
         if count:
-            key = "not listed combination" if self.is_shared else "unseen combination"
+            if self.is_shared:
+                key = "not listed combination"
+            else:
+                key = "unseen combination"
             have = f"{plural(count, 'row')} {'has' if count == 1 else 'have'}"
             raise refused(key, UnseenError, have=have, attributes=list(self.attributes))
 
@@ -234,9 +281,14 @@ class Definition(WithoutCaches):
         invalid: str = "error",
     ) -> FloatArray:
         """Correct checked rows."""
-        score, code, patterns = rows.score, rows.code, rows.patterns
-        odds, corrected = None, score.copy()
-        if self.points is not None and (n_updates is None or n_updates > (self.start is not None)):
+        score = rows.score
+        code = rows.code
+        patterns = rows.patterns
+        odds = None
+        corrected = score.copy()
+        if self.points is not None and (
+            n_updates is None or n_updates > (self.start is not None)
+        ):
             odds = self.points.odds(rows.codes)
         if invalid != "error":
             valid = (score >= 0) & (score <= 1)
@@ -244,14 +296,23 @@ class Definition(WithoutCaches):
                 corrected[~valid] = nan
             code = np.where(valid, code, len(patterns))  # behind the last pattern
         people = np.bincount(code, minlength=len(patterns))[: len(patterns)]
-        for maps, place in self.maps_of(patterns, people, n_updates=n_updates, unseen=unseen):
+        for maps, place in self.maps_of(
+            patterns, people, n_updates=n_updates, unseen=unseen
+        ):
             of_row = np.append(place, -1)[code]
-            some = slice(None) if np.all(of_row >= 0) else np.flatnonzero(of_row >= 0)
-            corrected[some] = maps.apply(score[some], of_row[some], None if odds is None else odds[some])
+            if np.all(of_row >= 0):
+                some = slice(None)
+            else:
+                some = np.flatnonzero(of_row >= 0)
+            corrected[some] = maps.apply(
+                score[some], of_row[some], None if odds is None else odds[some]
+            )
         return corrected
 
     def apply_to_atoms(self, atoms: Atoms) -> FloatArray:
-        """Corrected score of each atom, whose attributes must be those of the correction (or more)."""
+        """Corrected score of each atom, whose attributes must be those of the
+        correction (or more).
+        """
         if self.points is not None:
             raise refused("points of groups", columns=listed(list(self.points.columns)))
         rows = self._rows_of(atoms)
@@ -260,36 +321,65 @@ class Definition(WithoutCaches):
 
     def unseen_share(self, atoms: Atoms) -> float:
         """The share of people with a level that did not occur in fitting."""
-        return Unlisted(self).add(self._rows_of(atoms), atoms.people).unseen_rows / atoms.n_people
+        return (
+            Unlisted(self).add(self._rows_of(atoms), atoms.people).unseen_rows
+            / atoms.n_people
+        )
 
     def _rows_of(self, atoms: Atoms) -> ScoringRows:
         """Atoms as rows to be scored, without features."""
-        return self.rows_in_known_levels(from_grid(atoms.score), atoms.pattern_index(), atoms.patterns)
+        return self.rows_in_known_levels(
+            from_grid(atoms.score), atoms.pattern_index(), atoms.patterns
+        )
 
-    def rows_in_known_levels(self, score: FloatArray, code: IntArray, theirs: Patterns) -> ScoringRows:
-        """Rows of other data, in terms of the attributes and levels of the correction, without features."""
-        known, codes = self.patterns, []
+    def rows_in_known_levels(
+        self, score: FloatArray, code: IntArray, theirs: Patterns
+    ) -> ScoringRows:
+        """Rows of other data, in terms of the attributes and levels of the correction,
+        without features.
+        """
+        known = self.patterns
+        codes = []
         for a, place in enumerate(self._places_in(theirs)):
-            listed, other = known.places(a), len(known.levels[a])
-            found = np.array([listed.get(level, other) for level in theirs.levels[place]], dtype=np.int64)
+            listed = known.places(a)
+            other = len(known.levels[a])
+            found = np.array(
+                [listed.get(level, other) for level in theirs.levels[place]],
+                dtype=np.int64,
+            )
             codes.append(found[theirs.table[:, place]])
-        table, of_pattern = combinations_present(codes, [len(own) + 1 for own in known.levels], len(theirs))
+        table, of_pattern = combinations_present(
+            codes, [len(own) + 1 for own in known.levels], len(theirs)
+        )
         return ScoringRows(score, replace(known, table=table), of_pattern[code], [])
 
     def _places_in(self, patterns: Patterns) -> list[int]:
-        """Where these patterns have the attributes of the correction, made alike; an error if they do not."""
-        places, absent = [], []
+        """Where these patterns have the attributes of the correction, made alike; an
+        error if they do not.
+        """
+        places = []
+        absent = []
         for a in self.attributes:
             name = f"{BESIDE}{a}" if f"{BESIDE}{a}" in patterns.attributes else a
-            if name in patterns.attributes and self.patterns.derived.get(a) == patterns.derived.get(name):
+            if name in patterns.attributes and self.patterns.derived.get(
+                a
+            ) == patterns.derived.get(name):
                 places.append(patterns.attributes.index(name))
             else:
                 absent.append(a)
         if absent:
-            raise refused("other attributes", attributes=list(self.attributes), absent=absent)
+            raise refused(
+                "other attributes", attributes=list(self.attributes), absent=absent
+            )
         return places
 
     def beside(self, own: Mapping[str, Recipe | str]) -> dict[str, Recipe | str]:
-        """The attributes that it reads beside `own` (or makes in another way), under names of their own."""
+        """The attributes that it reads beside `own` (or makes in another way), under
+        names of their own.
+        """
         mine = {name: self.patterns.derived.get(name, name) for name in self.attributes}
-        return {f"{BESIDE}{name}": made for name, made in mine.items() if own.get(name) != made}
+        return {
+            f"{BESIDE}{name}": made
+            for name, made in mine.items()
+            if own.get(name) != made
+        }

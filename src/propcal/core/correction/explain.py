@@ -1,4 +1,6 @@
-"""Explanation: which groups moved a person's score, and by how much, in words and numbers that add up."""
+"""Explanation: which groups moved a person's score, and by how much, in words and
+numbers that add up.
+"""
 
 from __future__ import annotations
 
@@ -25,19 +27,24 @@ if TYPE_CHECKING:
 
 PERSON, REASON, BEFORE, AFTER = range(4)
 PEOPLE_AT_ONCE = 4096
-MOST_TRACED = 1 << 34  # people times what can move a score, in an explanation; about half a minute
+MOST_TRACED = (
+    1 << 34
+)  # people times what can move a score, in an explanation; about half a minute
 MOST_TRACED_STEPS = 1 << 24  # steps of an explanation; 500 MB
 ALL_SCORES = "all scores"
 KEPT_IN_ORDER = "order of scores"
-FEATURE = "points: "  # before the name of a column with points, which may be an attribute of groups too
+# before the name of a column with points, which may be an attribute of groups too
+FEATURE = "points: "
 LOG_ODDS = "in log-odds"
 
 
 class Reason(NamedTuple):
-    """What can move a score: a group, by the smooth curve (at all scores) or by an update (in a bin).
+    """What can move a score: a group, by the smooth curve (at all scores) or by an
+    update (in a bin).
 
-    Points of a feature are a group of those with that level or range. Without a group, it is what keeps a
-    higher score from becoming a lower one. `update` counts from 1; the whole smooth curve is the first.
+    Points of a feature are a group of those with that level or range. Without a group,
+    it is what keeps a higher score from becoming a lower one. `update` counts from 1;
+    the whole smooth curve is the first.
     """
 
     update: int
@@ -49,18 +56,20 @@ class Reason(NamedTuple):
 class Explanation:
     """Why the scores of some people moved.
 
-    Every change has a reason, a group, and the changes of a person add up to the whole change exactly. The
-    smooth curve adds the shifts of a person's groups in log-odds; each group's part of the change
-    is its shift times the mean slope of the logistic curve on the way (`SmoothStart.parts`). An update
-    moves the score by its shift, as far as 0 or 1.
+    Every change has a reason, a group, and the changes of a person add up to the whole
+    change exactly. The smooth curve adds the shifts of a person's groups in log-odds;
+    each group's part of the change is its shift times the mean slope of the logistic
+    curve on the way (`SmoothStart.parts`). An update moves the score by its shift, as
+    far as 0 or 1.
 
     Attributes
     ----------
     score, corrected : arrays of shape (n_people,)
     steps : array of int64, shape (n_steps, 4)
-        Person, index of the reason, and the score before and after it in units of 2**-32. The smooth curve
-        has a step for each group, from the broadest to the narrowest; they happen at once, so that what lies
-        between them is a running total, not a score.
+        Person, index of the reason, and the score before and after it in units of
+        2**-32. The smooth curve has a step for each group, from the broadest to the
+        narrowest; they happen at once, so that what lies between them is a running
+        total, not a score.
     reasons : tuple of Reason
     unseen : array of bool, shape (n_people,)
         Whose combination of attributes was not seen in fitting.
@@ -99,17 +108,23 @@ class Explanation:
         Parameters
         ----------
         kind : "steps" or "groups"
-            "steps": one row for each step of each person, in order. "groups": one row for each group that
-            moved a person's score, its steps added up, the largest change first.
+            "steps": one row for each step of each person, in order. "groups": one row
+            for each group that moved a person's score, its steps added up, the largest
+            change first.
         """
         import pandas as pd
 
         check_choice("kind", kind, ("steps", "groups"))
         if kind == "groups":
-            rows = [(i, _name(g), units / UNIT) for i in range(len(self)) for g, units in self.changes(i)]
+            rows = [
+                (i, _name(g), units / UNIT)
+                for i in range(len(self))
+                for g, units in self.changes(i)
+            ]
             return pd.DataFrame(rows, columns=["person", "group", "change"])
         reason = self.steps[:, REASON]
-        before, after = from_grid(self.steps[:, BEFORE]), from_grid(self.steps[:, AFTER])
+        before = from_grid(self.steps[:, BEFORE])
+        after = from_grid(self.steps[:, AFTER])
         update = np.array([r.update for r in self.reasons], dtype=np.int64)[reason]
         name = np.array([_name(r.group) for r in self.reasons], dtype=object)[reason]
         bins = np.array([r.bin for r in self.reasons], dtype=object)[reason]
@@ -129,17 +144,26 @@ class Explanation:
         rows = self._rows(person)
         shifts = from_grid(rows[:, AFTER] - rows[:, BEFORE])
         reasons = zip(self.reasons_of(person), shifts)
-        return [(self._label(reason.group), reason.bin, float(shift)) for reason, shift in reasons]
+        return [
+            (self._label(reason.group), reason.bin, float(shift))
+            for reason, shift in reasons
+        ]
 
     def changes_of(self, person: int) -> list[tuple[str, float]]:
-        """Each group that moved one person's score, and by how much in all; the largest change first."""
-        return [(self._label(group), units / UNIT) for group, units in self.changes(person)]
+        """Each group that moved one person's score, and by how much in all; the largest
+        change first.
+        """
+        return [
+            (self._label(group), units / UNIT) for group, units in self.changes(person)
+        ]
 
     def sentence(self, person: int = 0) -> str:
-        """What happened to one person's score, for a reader who does not know the algorithm.
+        """What happened to one person's score, for a reader who does not know the
+        algorithm.
 
-        It says what the fitted curves and adjustments do at this score, not how often people had the outcome:
-        a correction holds no rates. The numbers are rounded so that they add up as they are printed.
+        It says what the fitted curves and adjustments do at this score, not how often
+        people had the outcome: a correction holds no rates. The numbers are rounded so
+        that they add up as they are printed.
         """
         from propcal.documents.correction import explanation_sentence
 
@@ -150,7 +174,9 @@ class Explanation:
         return [self.sentence(person) for person in range(len(self))]
 
     def plot(self, person: int = 0, *, ax: Axes | None = None) -> Axes:
-        """Draw one person's way from raw to corrected score; returns the matplotlib axes."""
+        """Draw one person's way from raw to corrected score; returns the matplotlib
+        axes.
+        """
         from propcal.documents.correction import explanation_chart
         from propcal.render.matplotlib import draw
 
@@ -166,7 +192,10 @@ class Explanation:
         changes: Counter[Group | None] = Counter()
         for _, reason, before, after in self._rows(person).tolist():
             changes[self.reasons[reason].group] += after - before
-        return sorted(((g, n) for g, n in changes.items() if n), key=lambda change: -abs(change[1]))
+        return sorted(
+            ((g, n) for g, n in changes.items() if n),
+            key=lambda change: -abs(change[1]),
+        )
 
     def reasons_of(self, person: int) -> list[Reason]:
         """What moved one person's score, in order."""
@@ -182,8 +211,13 @@ class Explanation:
         return card(explanation_document(self))
 
     def __repr__(self) -> str:
-        shown = [f"{person}: {self.sentence(person)}" for person in range(min(len(self), 5))]
-        more = [f"... and {len(self) - 5:,} more {self.unit}; see to_frame()"] if len(self) > 5 else []
+        shown = [
+            f"{person}: {self.sentence(person)}" for person in range(min(len(self), 5))
+        ]
+        if len(self) > 5:
+            more = [f"... and {len(self) - 5:,} more {self.unit}; see to_frame()"]
+        else:
+            more = []
         return "\n".join(shown + more)
 
 
@@ -196,7 +230,9 @@ def _name(group: Group | None) -> str:
     return KEPT_IN_ORDER if group is None else group.name
 
 
-def explained(correction: Definition, rows: ScoringRows, unit: str, labels: Labels | None) -> Explanation:
+def explained(
+    correction: Definition, rows: ScoringRows, unit: str, labels: Labels | None
+) -> Explanation:
     """Replay the correction of some people, step by step."""
     code = rows.code.astype(np.int64)
     corrected = correction.apply_to_rows(rows)
@@ -210,25 +246,53 @@ def explained(correction: Definition, rows: ScoringRows, unit: str, labels: Labe
         steps.add_start(correction.start, code, patterns, kept[code])
     if correction.points is not None:
         steps.add_points(correction.points, rows.codes, kept[code])
-    for u, who, before, after in replay(steps.score, code, inside, correction.updates, correction.bins.edges):
-        steps.add(who, np.full(len(who), len(reasons) - 1 - len(correction.updates) + u), before, after)
+    for u, who, before, after in replay(
+        steps.score, code, inside, correction.updates, correction.bins.edges
+    ):
+        steps.add(
+            who,
+            np.full(len(who), len(reasons) - 1 - len(correction.updates) + u),
+            before,
+            after,
+        )
     # some are held at what lower scores have
-    steps.add(np.arange(len(code)), np.full(len(code), len(reasons) - 1), steps.score, to_grid(corrected))
-    groups = list(dict.fromkeys(reason.group for reason in reasons if reason.group is not None))
+    steps.add(
+        np.arange(len(code)),
+        np.full(len(code), len(reasons) - 1),
+        steps.score,
+        to_grid(corrected),
+    )
+    groups = list(
+        dict.fromkeys(reason.group for reason in reasons if reason.group is not None)
+    )
     own = [group for group in groups if not is_feature(group)]
-    named = dict(zip(own, group_labels(own, correction.patterns, labels, everyone=f"All {unit}")))
-    named |= {group: _feature_label(group, labels) for group in groups if is_feature(group)}
-    return Explanation(rows.score, corrected, steps.by_person(), reasons, new[code], named, unit)
+    named = dict(
+        zip(own, group_labels(own, correction.patterns, labels, everyone=f"All {unit}"))
+    )
+    named |= {
+        group: _feature_label(group, labels) for group in groups if is_feature(group)
+    }
+    return Explanation(
+        rows.score, corrected, steps.by_person(), reasons, new[code], named, unit
+    )
 
 
 def _reasons(correction: Definition) -> tuple[Reason, ...]:
-    """What can move a score: terms of the smooth start, points, updates, and what keeps either in order."""
-    smooth = () if correction.start is None else (*correction.start.groups, None)
-    found, first = [Reason(1, group) for group in smooth], 1 + (correction.start is not None)
+    """What can move a score: terms of the smooth start, points, updates, and what keeps
+    either in order.
+    """
+    if correction.start is None:
+        smooth = ()
+    else:
+        smooth = (*correction.start.groups, None)
+    found = [Reason(1, group) for group in smooth]
+    first = 1 + (correction.start is not None)
     for feature in correction.features:
         for label, own in zip(feature.labels, feature.pieces):
             group = Group(((f"{FEATURE}{feature.column}", label),))
-            found.append(Reason(first, group, f"{(own or 0) / PER_UNIT:+.3f} {LOG_ODDS}"))
+            found.append(
+                Reason(first, group, f"{(own or 0) / PER_UNIT:+.3f} {LOG_ODDS}")
+            )
     first += correction.points is not None
     bins = correction.bins.labels
     for i, (g, j) in enumerate(correction.updates[:, :2].tolist()):
@@ -244,13 +308,18 @@ def _feature_label(group: Group, labels: Labels | None) -> str:
 
 
 class _Steps:
-    """The scores of some people (in units) on the way, and the steps so far: rows as in `Explanation`.
+    """The scores of some people (in units) on the way, and the steps so far: rows as in
+    `Explanation`.
 
-    Reasons are numbered as they are added; `n_reasons` is how many there are beside the order of scores.
+    Reasons are numbered as they are added; `n_reasons` is how many there are beside the
+    order of scores.
     """
 
     def __init__(self, score: IntArray, n_reasons: int) -> None:
-        self.score, self._rows, self._n, self._first = score.copy(), [np.empty((0, 4), dtype=np.int64)], 0, 0
+        self.score = score.copy()
+        self._rows = [np.empty((0, 4), dtype=np.int64)]
+        self._n = 0
+        self._first = 0
         self._size = len(score), n_reasons
         self._refuse_if(len(score) * n_reasons > MOST_TRACED)
 
@@ -258,44 +327,76 @@ class _Steps:
         if too_much:
             raise refused("many explained", people=self._size[0], updates=self._size[1])
 
-    def add(self, who: IntArray, reason: IntArray, before: IntArray, after: IntArray) -> None:
+    def add(
+        self, who: IntArray, reason: IntArray, before: IntArray, after: IntArray
+    ) -> None:
         """Steps of people by their reasons, but for those that change nothing."""
         moved = before != after
-        self._rows.append(np.stack([column[moved] for column in (who, reason, before, after)], axis=1))
+        self._rows.append(
+            np.stack([column[moved] for column in (who, reason, before, after)], axis=1)
+        )
         self._n += int(moved.sum())
         self._refuse_if(self._n > MOST_TRACED_STEPS)
 
-    def add_start(self, start: SmoothStart, code: IntArray, patterns: Patterns, kept: BoolArray) -> None:
-        """Steps of the smooth start, the broadest terms first, and then what keeps it from falling."""
+    def add_start(
+        self, start: SmoothStart, code: IntArray, patterns: Patterns, kept: BoolArray
+    ) -> None:
+        """Steps of the smooth start, the broadest terms first, and then what keeps it
+        from falling.
+        """
         n_terms = len(start.groups)
-        order = [*sorted(range(n_terms), key=lambda t: len(start.groups[t].conditions)), n_terms]
+        order = [
+            *sorted(range(n_terms), key=lambda t: len(start.groups[t].conditions)),
+            n_terms,
+        ]
         for low in range(0, len(code), PEOPLE_AT_ONCE):
             some = slice(low, low + PEOPLE_AT_ONCE)
             parts = start.parts(self.score[some], code[some], patterns)[:, order]
             self._add_parts(some, parts, np.array(order), kept[some])
         self._first += len(order)
 
-    def add_points(self, points: PointsTable, codes: Sequence[Any], kept: BoolArray) -> None:
+    def add_points(
+        self, points: PointsTable, codes: Sequence[Any], kept: BoolArray
+    ) -> None:
         """A step for each feature that moves a score.
 
-        A feature's part of the change is its points times the mean slope of the logistic curve on the way.
+        A feature's part of the change is its points times the mean slope of the
+        logistic curve on the way.
         """
         pairs = list(zip(points.features, codes))
-        own = np.stack([np.array([p or 0 for p in feature.pieces])[code] for feature, code in pairs], axis=1)
-        change, total = multiply(self.score, points.odds(codes)) - self.score, own.sum(axis=1)
-        risk, none = self.score / UNIT, total == 0
-        slope = np.where(none, risk * (1 - risk) * UNIT / PER_UNIT, change / np.where(none, 1, total))
+        own = np.stack(
+            [
+                np.array([p or 0 for p in feature.pieces])[code]
+                for feature, code in pairs
+            ],
+            axis=1,
+        )
+        change = multiply(self.score, points.odds(codes)) - self.score
+        total = own.sum(axis=1)
+        risk = self.score / UNIT
+        none = total == 0
+        slope = np.where(
+            none, risk * (1 - risk) * UNIT / PER_UNIT, change / np.where(none, 1, total)
+        )
         parts = whole_parts(own * slope[:, None], own != 0, change)
         sizes = np.cumsum([0, *(len(feature.pieces) for feature in points.features)])
-        reason = self._first + np.stack([first + code for first, code in zip(sizes, codes)], axis=1)
+        reason = self._first + np.stack(
+            [first + code for first, code in zip(sizes, codes)], axis=1
+        )
         self._add_parts(slice(0, None), parts, reason, kept)
         self._first += int(sizes[-1])
 
-    def _add_parts(self, some: slice, parts: IntArray, reason: IntArray, kept: BoolArray) -> None:
-        """Parts of a change (a column for each reason) of some people, one after another; none if `kept`."""
+    def _add_parts(
+        self, some: slice, parts: IntArray, reason: IntArray, kept: BoolArray
+    ) -> None:
+        """Parts of a change (a column for each reason) of some people, one after
+        another; none if `kept`.
+        """
         parts[kept] = 0
         after = self.score[some, None] + np.cumsum(parts, axis=1)
-        who = np.broadcast_to(np.arange(some.start, some.start + len(parts))[:, None], parts.shape)
+        who = np.broadcast_to(
+            np.arange(some.start, some.start + len(parts))[:, None], parts.shape
+        )
         columns = (who, np.broadcast_to(reason, parts.shape), after - parts, after)
         self.add(*(column.ravel() for column in columns))
         self.score[some] = after[:, -1]
@@ -307,12 +408,17 @@ class _Steps:
 
 
 def replay(
-    score: IntArray, code: IntArray, inside: BoolArray, updates: IntArray, edges: IntArray
+    score: IntArray,
+    code: IntArray,
+    inside: BoolArray,
+    updates: IntArray,
+    edges: IntArray,
 ) -> Iterator[tuple[int, IntArray, IntArray, IntArray]]:
-    """Apply the updates to scores (in units, in place) of people whose pattern is `code`, in order.
+    """Apply the updates to scores (in units, in place) of people whose pattern is
+    `code`, in order.
 
-    For each update that can apply to any of them: its index, whom it applies to, and their scores before and
-    after it.
+    For each update that can apply to any of them: its index, whom it applies to, and
+    their scores before and after it.
     """
     bins = Bins(edges, "explicit", 1)
     place = bins.index(score).astype(np.int16)
@@ -323,5 +429,6 @@ def replay(
         who = who[inside[group, code[who]]]
         before = score[who]
         after = np.clip(before + shift, 0, UNIT)
-        score[who], place[who] = after, bins.index(after)
+        score[who] = after
+        place[who] = bins.index(after)
         yield u, who, before, after

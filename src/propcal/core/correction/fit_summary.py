@@ -1,4 +1,6 @@
-"""Fit summary: how far each cell (a group within a range of scores) is off after a fit, and what it uses."""
+"""Fit summary: how far each cell (a group within a range of scores) is off after a fit,
+and what it uses.
+"""
 
 from __future__ import annotations
 
@@ -22,19 +24,32 @@ if TYPE_CHECKING:
     from propcal.core.correction.correction import Correction
     from propcal.core.patterns import Patterns
 
-WITHIN_ALPHA, WITHIN_NOISE, OUTSIDE = "within tolerance", "could be chance", "exceeds tolerance"
+WITHIN_ALPHA = "within tolerance"
+WITHIN_NOISE = "could be chance"
+OUTSIDE = "exceeds tolerance"
 NOT_JUDGED = "not enough data"
-COLUMNS = ("people", "outcome_rate", "mean_score", "gap", "cutoff", "standard_error")  # of the table
+COLUMNS = (
+    "people",
+    "outcome_rate",
+    "mean_score",
+    "gap",
+    "cutoff",
+    "standard_error",
+)  # of the table
 ROUNDING = 2.0**-31  # fitting compares gaps that are rounded to the grid
-MOST_VALUES = 4_000_000  # patterns times scores; effects of larger corrections are not computed
+MOST_VALUES = (
+    4_000_000  # patterns times scores; effects of larger corrections are not computed
+)
 
 
 @dataclass(frozen=True)
 class Gains:
-    """Gains in log loss per person, cross-validated: of everybody's curve, of groups beside it, of points.
+    """Gains in log loss per person, cross-validated: of everybody's curve, of groups
+    beside it, of points.
 
-    Each gain is over the one before, and so are the `standard_errors`. `n_features` were tried; `spread` has
-    the standard deviation, among people, of the points of each feature that got any; `without` got none.
+    Each gain is over the one before, and so are the `standard_errors`. `n_features`
+    were tried; `spread` has the standard deviation, among people, of the points of each
+    feature that got any; `without` got none.
     """
 
     curve: float
@@ -48,11 +63,15 @@ class Gains:
     @property
     def points_z(self) -> float:
         """The gain of points in standard errors."""
-        return self.points / self.standard_errors[2] if self.standard_errors[2] > 0 else 0.0
+        if self.standard_errors[2] > 0:
+            return self.points / self.standard_errors[2]
+        return 0.0
 
     @property
     def shares(self) -> tuple[float, float, float]:
-        """The shares of curve, groups and points in the whole gain; losses count as 0."""
+        """The shares of curve, groups and points in the whole gain; losses count as
+        0.
+        """
         gains = [max(gain, 0.0) for gain in (self.curve, self.groups, self.points)]
         total = sum(gains) or 1.0
         return gains[0] / total, gains[1] / total, gains[2] / total
@@ -68,20 +87,22 @@ class Gains:
 class FitSummary:
     """How far each cell of the fitting data is off after the correction.
 
-    A cell is a group within a range of scores (a category, in the paper). The summary only describes the
-    people used to fit; audit other people to see how well the correction works for them.
+    A cell is a group within a range of scores (a category, in the paper). The summary
+    only describes the people used to fit; audit other people to see how well the
+    correction works for them.
 
     Attributes
     ----------
     collection : Collection
     bins : Bins
     group, bin : arrays of int64, shape (n_cells,)
-        The index of each cell's group in `collection` and of its range in `bins`. Cells that are too small
-        to be adjusted are left out.
+        The index of each cell's group in `collection` and of its range in `bins`. Cells
+        that are too small to be adjusted are left out.
     people : array of float64
         The number of people; with survey weights, the effective number.
     outcome_rate, mean_score, cutoff, standard_error : arrays of float64
-        The observed and the predicted rate; the gap that alpha allows; the standard error of the gap.
+        The observed and the predicted rate; the gap that alpha allows; the standard
+        error of the gap.
     z : float
         A gap of less than z standard errors could be chance; 0 without a guard.
     n_people : int
@@ -90,11 +111,13 @@ class FitSummary:
     calm : bool
         Whether a test found no miscalibration in the score.
     enough : bool
-        Whether there were enough data for a test; without one, the guard against chance allows no change.
+        Whether there were enough data for a test; without one, the guard against chance
+        allows no change.
     correction : Correction
         The correction itself.
     patterns : Patterns
-        The combinations of attributes in the fitting data; a correction reads only some of the attributes.
+        The combinations of attributes in the fitting data; a correction reads only some
+        of the attributes.
     raw_scores : tuple of int
         The lowest and the highest raw score, in units of the grid.
     found : tuple of str
@@ -108,7 +131,8 @@ class FitSummary:
     level_labels : dict
         What to call levels in sentences, by attribute.
     gains : Gains, optional
-        What curve, groups and points gain in people who were left out; only with `features`.
+        What curve, groups and points gain in people who were left out; only with
+        `features`.
 
     Examples
     --------
@@ -161,28 +185,52 @@ class FitSummary:
 
     @property
     def status(self) -> NDArray[np.str_]:
-        """For each cell "within tolerance", "could be chance", "exceeds tolerance" or "not enough data"."""
+        """For each cell "within tolerance", "could be chance", "exceeds tolerance" or
+        "not enough data".
+        """
         size = np.abs(self.gap) - ROUNDING
-        noise = (self.z > 0) & (size < np.maximum(self.cutoff, self.z * self.standard_error)) | self.calm
-        rest = np.where(noise, WITHIN_NOISE, OUTSIDE) if self.enough else NOT_JUDGED
+        noise = (self.z > 0) & (
+            size < np.maximum(self.cutoff, self.z * self.standard_error)
+        ) | self.calm
+        if self.enough:
+            rest = np.where(noise, WITHIN_NOISE, OUTSIDE)
+        else:
+            rest = NOT_JUDGED
         return np.where(size < self.cutoff, WITHIN_ALPHA, rest)
 
     @cached_property
     def labels(self) -> dict[str, str]:
         """What to call groups in sentences, by their names."""
-        groups = [Group(()), *(size.group for size in (*self.collection.kept, *self.collection.left_out))]
-        called = group_labels(groups, self.patterns, self.level_labels, everyone=f"all {self.unit}")
+        groups = [
+            Group(()),
+            *(
+                size.group
+                for size in (*self.collection.kept, *self.collection.left_out)
+            ),
+        ]
+        called = group_labels(
+            groups, self.patterns, self.level_labels, everyone=f"all {self.unit}"
+        )
         return {group.name: label for group, label in zip(groups, called)}
 
     @cached_property
     def effects(self) -> dict[str, float]:
-        """The largest difference that each attribute alone makes to a score; empty if nothing is changed."""
-        return attribute_effects(self.correction, *self.raw_scores) if self.n_updates else {}
+        """The largest difference that each attribute alone makes to a score; empty if
+        nothing is changed.
+        """
+        if self.n_updates:
+            return attribute_effects(self.correction, *self.raw_scores)
+        return {}
 
     @property
     def without_effect(self) -> tuple[str, ...]:
-        """Attributes for which no effect was found, so that the correction does not read them."""
-        used = self.correction.attributes if self.n_updates else self.patterns.attributes
+        """Attributes for which no effect was found, so that the correction does not
+        read them.
+        """
+        if self.n_updates:
+            used = self.correction.attributes
+        else:
+            used = self.patterns.attributes
         return tuple(name for name in self.patterns.attributes if name not in used)
 
     def count(self, status: str) -> int:
@@ -196,7 +244,12 @@ class FitSummary:
         status = self.status
         names = [size.group.name for size in self.collection.kept]
         noise = f"less than {self.z:.2f} standard errors"
-        reason = {WITHIN_ALPHA: "", WITHIN_NOISE: noise, OUTSIDE: self.why, NOT_JUDGED: ""}
+        reason = {
+            WITHIN_ALPHA: "",
+            WITHIN_NOISE: noise,
+            OUTSIDE: self.why,
+            NOT_JUDGED: "",
+        }
         columns: dict[str, Any] = {
             "group": [names[g] for g in self.group],
             "bin": np.array(self.bins.labels, dtype=object)[self.bin],
@@ -207,13 +260,17 @@ class FitSummary:
         return pd.DataFrame(columns).iloc[self.worst_first()].reset_index(drop=True)
 
     def worst_first(self) -> IntArray:
-        """The order of the cells: by status, then by how far each exceeds its tolerance."""
+        """The order of the cells: by status, then by how far each exceeds its
+        tolerance.
+        """
         ranks = (OUTSIDE, WITHIN_NOISE, NOT_JUDGED, WITHIN_ALPHA)
         rank = np.array([ranks.index(status) for status in self.status], dtype=np.int64)
         return np.asarray(np.lexsort((-np.abs(self.gap) / self.cutoff, rank)))
 
     def sentences(self, fewest: int = FEWEST_SHOWN) -> list[str]:
-        """The summary in sentences, without counts of fewer people that were left out."""
+        """The summary in sentences, without counts of fewer people that were left
+        out.
+        """
         from propcal.documents.correction import fit_sentences
 
         return fit_sentences(self, fewest)
@@ -234,12 +291,15 @@ class FitSummary:
         return "\n".join([*self.sentences(), *(f"  {line}" for line in self.listed())])
 
 
-def attribute_effects(correction: Correction, low: int = 0, high: int = UNIT) -> dict[str, float]:
-    """The largest difference that each attribute alone makes to a raw score from `low` to `high` (in units).
+def attribute_effects(
+    correction: Correction, low: int = 0, high: int = UNIT
+) -> dict[str, float]:
+    """The largest difference that each attribute alone makes to a raw score from `low`
+    to `high` (in units).
 
-    Patterns that differ only in the attribute are compared; an attribute without such patterns is left out.
-    Maps are straight between the scores at which a piece of one of them begins, so that it is enough to look
-    there, and at the score just below.
+    Patterns that differ only in the attribute are compared; an attribute without such
+    patterns is left out. Maps are straight between the scores at which a piece of one
+    of them begins, so that it is enough to look there, and at the score just below.
 
     >>> import pandas as pd
     >>> from propcal import PMCBoost
@@ -257,7 +317,9 @@ def attribute_effects(correction: Correction, low: int = 0, high: int = UNIT) ->
     if len(table) * len(at) > MOST_VALUES:
         return {}
     pattern = np.repeat(np.arange(len(table)), len(at))
-    values = correction.maps.apply(np.tile(from_grid(at), len(table)), pattern).reshape(len(table), len(at))
+    values = correction.maps.apply(np.tile(from_grid(at), len(table)), pattern).reshape(
+        len(table), len(at)
+    )
     found = {}
     for a, name in enumerate(correction.attributes):
         _, alike = np.unique(np.delete(table, a, axis=1), axis=0, return_inverse=True)
@@ -270,5 +332,7 @@ def _widest(values: FloatArray, alike: np.ndarray) -> float:
     """The largest difference within a column between rows that are alike."""
     order = np.argsort(alike, kind="stable")
     starts = np.searchsorted(alike[order], np.arange(alike.max() + 1))
-    highest, lowest = (f.reduceat(values[order], starts, axis=0) for f in (np.maximum, np.minimum))
+    highest, lowest = (
+        f.reduceat(values[order], starts, axis=0) for f in (np.maximum, np.minimum)
+    )
     return float((highest - lowest).max())

@@ -1,9 +1,11 @@
-"""Points: for each feature and range so many thousandths of log-odds, which are added to a score.
+"""Points: for each feature and range so many thousandths of log-odds, which are added
+to a score.
 
-Adding points in log-odds multiplies the odds. Each number of points has one factor, the exponential rounded
-to a double; a person's factors are multiplied in the order of the features, and the odds of the score by the
-product. These are single additions, multiplications and divisions of doubles, rounded to the grid at the end,
-so that every machine and every database computes the same score.
+Adding points in log-odds multiplies the odds. Each number of points has one factor, the
+exponential rounded to a double; a person's factors are multiplied in the order of the
+features, and the odds of the score by the product. These are single additions,
+multiplications and divisions of doubles, rounded to the grid at the end, so that every
+machine and every database computes the same score.
 """
 
 from __future__ import annotations
@@ -40,12 +42,14 @@ class FeaturePoints:
     levels : tuple of str
         Levels as canonical text; empty for numbers.
     cuts : tuple of float
-        Increasing cut points of numbers: range k holds the values with k cut points at or below them.
+        Increasing cut points of numbers: range k holds the values with k cut points at
+        or below them.
     missing, other : int or None
-        Points of a missing value, and of levels that are not listed. None if there were none in fitting:
-        then they have no points, and count as unseen.
+        Points of a missing value, and of levels that are not listed. None if there were
+        none in fitting: then they have no points, and count as unseen.
     whole : bool
-        Whether the numbers were whole in fitting, so that a range can be named by its last one.
+        Whether the numbers were whole in fitting, so that a range can be named by its
+        last one.
     """
 
     column: str
@@ -63,7 +67,9 @@ class FeaturePoints:
 
     @property
     def pieces(self) -> tuple[int | None, ...]:
-        """The points by code: of each level or range, of missing values, and of other levels."""
+        """The points by code: of each level or range, of missing values, and of other
+        levels.
+        """
         return (*self.points, self.missing, self.other)
 
     @property
@@ -114,7 +120,9 @@ class PointsTable(WithoutCaches):
         return [feature.factors for feature in self.features]
 
     def odds(self, codes: Sequence[Any]) -> FloatArray:
-        """What each person's odds are multiplied by, given the codes of each feature."""
+        """What each person's odds are multiplied by, given the codes of each
+        feature.
+        """
         product: FloatArray = self.factors[0][codes[0]]
         for factors, code in zip(self.factors[1:], codes[1:]):
             product *= factors[code]
@@ -124,7 +132,11 @@ class PointsTable(WithoutCaches):
         """Column, level or range, and points of every piece that has any."""
         for feature in self.features:
             named = zip(feature.labels, feature.pieces)
-            yield from ((feature.column, label, points) for label, points in named if points is not None)
+            yield from (
+                (feature.column, label, points)
+                for label, points in named
+                if points is not None
+            )
 
     def to_frame(self) -> pd.DataFrame:
         """The points of every level and range, as a data frame."""
@@ -133,7 +145,9 @@ class PointsTable(WithoutCaches):
         return pd.DataFrame(list(self.rows()), columns=["column", "range", "points"])
 
     def plot(self, column: str | None = None, *, ax: Any = None) -> Any:
-        """Draw the points of one column, by default the one whose points differ most; returns the axes."""
+        """Draw the points of one column, by default the one whose points differ most;
+        returns the axes.
+        """
         from propcal.documents.correction import points_chart
         from propcal.render.matplotlib import draw
 
@@ -148,7 +162,9 @@ def _exponential(points: int) -> float:
 
 
 def multiply(units: IntArray, odds: FloatArray) -> IntArray:
-    """Scores (in units) with their odds multiplied; 0 and 1 stay, and no other score becomes 0 or 1."""
+    """Scores (in units) with their odds multiplied; 0 and 1 stay, and no other score
+    becomes 0 or 1.
+    """
     inner = (units > 0) & (units < UNIT)
     ratio = units / np.where(inner, UNIT - units, 1)
     risk = 1.0 - 1.0 / (1.0 + odds * ratio)

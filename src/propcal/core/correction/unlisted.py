@@ -1,4 +1,6 @@
-"""Values of people to be scored that a correction does not list: counted over batches, and told once."""
+"""Values of people to be scored that a correction does not list: counted over batches,
+and told once.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ if TYPE_CHECKING:
 class Unlisted:
     """Counts values that did not occur in fitting, batch by batch.
 
-    Where rare levels were folded before the fit, unlisted ones are expected, unless all are.
+    Where rare levels were folded before the fit, unlisted ones are expected, unless all
+    are.
 
     Attributes
     ----------
@@ -31,7 +34,8 @@ class Unlisted:
     rows : int
         How many of them have at least one of these values.
     counts : array of int64
-        How many values of each attribute, and then of each feature with points, are not listed.
+        How many values of each attribute, and then of each feature with points, are not
+        listed.
     """
 
     correction: Definition
@@ -44,25 +48,38 @@ class Unlisted:
         self.counts = np.zeros(n_columns, dtype=np.int64)
 
     def add(self, rows: ScoringRows, people: IntArray | None = None) -> Unlisted:
-        """Count a batch of rows, each of which stands for one person or for so many `people`."""
-        known, patterns = self.correction, rows.patterns
+        """Count a batch of rows, each of which stands for one person or for so many
+        `people`.
+        """
+        known = self.correction
+        patterns = rows.patterns
         by_pattern = np.bincount(rows.code, people, len(patterns)).astype(np.int64)
         strange = np.zeros(len(patterns), dtype=np.bool_)
-        for a, (name, levels, place) in enumerate(zip(known.attributes, patterns.levels, patterns.table.T)):
+        for a, (name, levels, place) in enumerate(
+            zip(known.attributes, patterns.levels, patterns.table.T)
+        ):
             new = place == len(levels)
             self.counts[a] += by_pattern[new].sum()
             strange |= new & (name not in known.folded)
         strange_rows = strange[rows.code]
-        for f, (feature, codes) in enumerate(zip(known.features, rows.codes), len(known.attributes)):
+        for f, (feature, codes) in enumerate(
+            zip(known.features, rows.codes), len(known.attributes)
+        ):
             new = np.isin(codes, feature.unseen_codes)
             self.counts[f] += new.sum()
             strange_rows |= new
         self.n += int(by_pattern.sum())
-        self.rows += int(np.count_nonzero(strange_rows) if people is None else people[strange_rows].sum())
+        self.rows += int(
+            np.count_nonzero(strange_rows)
+            if people is None
+            else people[strange_rows].sum()
+        )
         return self
 
     def _told(self) -> Iterator[tuple[str, int, bool, bool]]:
-        """Columns with values that count as unseen: how many, whether it makes groups, and was folded."""
+        """Columns with values that count as unseen: how many, whether it makes groups,
+        and was folded.
+        """
         attributes = self.correction.attributes
         names = (*attributes, *(feature.column for feature in self.correction.features))
         for i, (name, count) in enumerate(zip(names, self.counts.tolist())):
@@ -82,7 +99,9 @@ class Unlisted:
     @property
     def unseen_rows(self) -> int:
         """The number of rows with such a value."""
-        return self.n if any(folded for *_, folded in self._told()) else self.rows
+        if any(folded for *_, folded in self._told()):
+            return self.n
+        return self.rows
 
     def messages(self) -> list[Message]:
         """What to warn of, without showing values."""
@@ -94,18 +113,33 @@ class Unlisted:
             if folded:
                 none = f"none of the {self.n:,} values is listed in this correction"
                 told = f'{none}, so all of them count as "{OTHER}"'
-            step = "Is the column coded differently?" if 1 < count == self.n else None
+            if 1 < count == self.n:
+                step = "Is the column coded differently?"
+            else:
+                step = None
             messages.append(Message(f"{name!r}: {told}", argument=name, next_step=step))
         return messages
 
     def _values(self, count: int, *, makes_groups: bool) -> str:
-        """How many values; levels that a shared correction leaves out may have been there in fitting."""
+        """How many values; levels that a shared correction leaves out may have been
+        there in fitting.
+        """
         none = count == self.n > 1
-        these = f"none of the {self.n:,} values" if none else f"{count:,} of {self.n:,} values"
+        if none:
+            these = f"none of the {self.n:,} values"
+        else:
+            these = f"{count:,} of {self.n:,} values"
         these = "the value" if self.n == 1 else these
         if not (makes_groups and self.correction.is_shared):
-            return f"{these} {'occurred' if none else 'did not occur'} in the fitting data"
-        verb = "is" if none else "is not" if count == 1 else "are not"
+            return (
+                f"{these} {'occurred' if none else 'did not occur'} in the fitting data"
+            )
+        if none:
+            verb = "is"
+        elif count == 1:
+            verb = "is not"
+        else:
+            verb = "are not"
         return f"{these} {verb} listed in this shared correction, which omits values that few people had"
 
     def warn(self) -> None:

@@ -1,1 +1,3 @@
-"""Fitting: recalibration with a smooth curve, then the paper's Algorithm 1; atoms in, correction out."""
+"""Fitting: recalibration with a smooth curve, then the paper's Algorithm 1; atoms in,
+correction out.
+"""

@@ -1,4 +1,6 @@
-"""Runs a whole fit, for MCBoost and PMCBoost (Algorithm 1): atoms in, correction and fit summary out."""
+"""Runs a whole fit, for MCBoost and PMCBoost (Algorithm 1): atoms in, correction and
+fit summary out.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +19,24 @@ from propcal.core.correction.correction import Correction
 from propcal.core.correction.fit_summary import FitSummary
 from propcal.core.correction.points_table import PointsTable
 from propcal.core.criterion import Criterion
-from propcal.core.fit import sweep as kernel
-from propcal.core.fit.evidence import FoundErrors, repeat_effect, repeat_note, with_effect
+from propcal.core.fit import update_loop as kernel
+from propcal.core.fit.evidence import (
+    FoundErrors,
+    repeat_effect,
+    repeat_note,
+    with_effect,
+)
 from propcal.core.fit.smooth_fit import Learned, learn_start
-from propcal.core.fit.sweep import BoostingState, UpdateRule, standard_errors
+from propcal.core.fit.update_loop import BoostingState, UpdateRule, standard_errors
 from propcal.core.grid import UNIT, IntArray, from_grid, to_grid
-from propcal.core.groups import EVERYBODY, Collection, Group, Groups, definition, membership
+from propcal.core.groups import (
+    EVERYBODY,
+    Collection,
+    Group,
+    Groups,
+    definition,
+    membership,
+)
 from propcal.core.patterns import CLUSTER, Patterns
 from propcal.core.reduction import fewer_attributes, with_attributes, without_clusters
 from propcal.errors import InputError, refused
@@ -52,7 +66,10 @@ class Settings(Parameters):
         if isinstance(guard, (int, float, np.integer, np.floating)):
             check_number("guard", guard, at_least=0)
         elif not (guard is None or (isinstance(guard, str) and guard == "noise")):
-            shown = repr(guard) if isinstance(guard, str) else f"a {type(guard).__name__}"
+            if isinstance(guard, str):
+                shown = repr(guard)
+            else:
+                shown = f"a {type(guard).__name__}"
             raise refused("no guard", got=shown)
         if self.min_share is not None:
             check_number("min_share", self.min_share, at_least=0, at_most=1)
@@ -61,10 +78,14 @@ class Settings(Parameters):
     @property
     def needs_evidence(self) -> bool:
         """Whether tests decide about any change that the fit makes."""
-        return self.max_updates > 0 and (self.start == "smooth" or self.guard == "noise")
+        return self.max_updates > 0 and (
+            self.start == "smooth" or self.guard == "noise"
+        )
 
     def definition(self) -> Groups:
-        """The definition of the groups, from `groups` or from `intersections` and `missing`."""
+        """The definition of the groups, from `groups` or from `intersections` and
+        `missing`.
+        """
         return definition(self.groups, self.intersections, self.missing)
 
 
@@ -102,37 +123,53 @@ class FittingData:
     @classmethod
     def of(cls, rows: Atoms, settings: Settings) -> FittingData:
         """Check the people, and choose bins and groups."""
-        effect, atoms = repeat_effect(rows), without_clusters(rows)
+        effect = repeat_effect(rows)
+        atoms = without_clusters(rows)
         if alike := outcome_alike(atoms):
-            raise InputError(f"a correction needs both classes of the outcome: {alike}", argument="outcome")
+            raise InputError(
+                f"a correction needs both classes of the outcome: {alike}",
+                argument="outcome",
+            )
         check_outcome_groups(atoms)
         people: dict[str, Any] = {"score": atoms.score, "weight": atoms.weight}
         bins = make_bins(settings.binning, settings.n_bins, rho=settings.rho, **people)
         words = settings.definition()
         if settings.needs_evidence:  # tests measure every group, however small
             words.refuse_too_many(atoms.patterns)
-        return cls(rows, atoms, effect, bins, atoms.collection(words, gamma=settings.gamma))
+        return cls(
+            rows, atoms, effect, bins, atoms.collection(words, gamma=settings.gamma)
+        )
 
     @property
     def unit(self) -> str:
         """What a row is."""
-        return "visits" if CLUSTER in self.rows.patterns.attributes else "people"
+        if CLUSTER in self.rows.patterns.attributes:
+            return "visits"
+        return "people"
 
 
 @dataclass(frozen=True, eq=False)
 class AddedPoints:
-    """Points that were learned from rows, and the people with their scores after recalibration and points."""
+    """Points that were learned from rows, and the people with their scores after
+    recalibration and points.
+    """
 
     table: PointsTable
     atoms: Atoms
 
 
-def learn_curve(data: FittingData, settings: Settings, evidence: FoundErrors) -> Learned:
+def learn_curve(
+    data: FittingData, settings: Settings, evidence: FoundErrors
+) -> Learned:
     """The smooth recalibration, if it is asked for and tests found an error."""
     if settings.start == "smooth" and settings.max_updates > 0:
-        return learn_start(with_effect(data.atoms, data.effect), data.collection, evidence)
+        return learn_start(
+            with_effect(data.atoms, data.effect), data.collection, evidence
+        )
     if settings.start == "smooth":
-        return Learned(None, notes=("not recalibrated, because max_updates=0 allows no change",))
+        return Learned(
+            None, notes=("not recalibrated, because max_updates=0 allows no change",)
+        )
     return Learned(None)
 
 
@@ -144,17 +181,24 @@ def boost(
     learned: Learned | None = None,
     points: AddedPoints | None = None,
 ) -> BoostResult:
-    """Recalibrate with a smooth curve if asked to, then run Algorithm 1 until a sweep makes no update.
+    """Recalibrate with a smooth curve if asked to, then run Algorithm 1 until a sweep
+    makes no update.
 
-    Without evidence of an error there is no recalibration, and with the guard against chance no update. A
-    curve that was learned already is taken as it is, with the points that belong to it.
+    Without evidence of an error there is no recalibration, and with the guard against
+    chance no update. A curve that was learned already is taken as it is, with the
+    points that belong to it.
     """
-    from propcal.protect.shared_corrections import sharing_of  # what may be shared is decided there
+    from propcal.protect.shared_corrections import (
+        sharing_of,
+    )  # what may be shared is decided there
 
     evidence = evidence or FoundErrors(tested=False)
-    atoms, bins, collection = data.atoms, data.bins, data.collection
+    atoms = data.atoms
+    bins = data.bins
+    collection = data.collection
     rare = {} if atoms.shared is None else atoms.shared.folded
-    learned, spread = learned or learn_curve(data, settings, evidence), with_effect(atoms, data.effect)
+    learned = learned or learn_curve(data, settings, evidence)
+    spread = with_effect(atoms, data.effect)
     if data.effect > 1:
         learned = replace(learned, notes=(*learned.notes, repeat_note(data.effect)))
     started = spread
@@ -164,15 +208,24 @@ def boost(
     if points is not None:
         started = with_effect(points.atoms, data.effect)
     rule = _rule(settings, bins, evidence)
-    most = max(int(settings.max_updates) - (learned.start is not None) - (points is not None), 0)
+    most = max(
+        int(settings.max_updates) - (learned.start is not None) - (points is not None),
+        0,
+    )
     if settings.guard == "noise" and not evidence.found:
         most = 0
     say_if_compiling(kernel.sweep if most else kernel.start_segments)
     state = BoostingState(started, bins, collection)
     batches, converged = _sweeps(state, settings, rule, most, rng)
     converged = converged or (settings.guard == "noise" and not evidence.found)
-    while settings.guard == "noise" and most and learned.start is None and not any(map(len, batches)):
-        # tests found an error that the curve could not take up: adjust the clearest cell
+    while (
+        settings.guard == "noise"
+        and most
+        and learned.start is None
+        and not any(map(len, batches))
+    ):
+        # tests found an error that the curve could not take up: adjust the clearest
+        # cell
         rule = replace(rule, z=rule.z * 0.8)
         batches, converged = _sweeps(state, settings, rule, most, rng)
         if rule.z < LEAST_Z:
@@ -181,7 +234,9 @@ def boost(
     while True:
         used = _attributes_used(collection, learned, made)
         rows, groups, updates = _only_used(data.rows, collection, made, used)
-        patterns, _ = fewer_attributes(atoms, [name for name in atoms.patterns.attributes if name in used])
+        patterns, _ = fewer_attributes(
+            atoms, [name for name in atoms.patterns.attributes if name in used]
+        )
         correction = Correction(
             patterns=patterns,
             groups=groups,
@@ -199,31 +254,44 @@ def boost(
             break
         after = replace(correction.maps, smooth=correction.maps.smooth[:, :0])
         code = fewer_attributes(started, list(patterns.attributes))[1]
-        corrected = replace(started, score=to_grid(after.apply(from_grid(started.score), code)))
+        corrected = replace(
+            started, score=to_grid(after.apply(from_grid(started.score), code))
+        )
         state = BoostingState(corrected, bins, collection)
         harmed = _harmed(started, corrected, collection, np.unique(made[:, 0]))
         if settings.guard != "noise" or not len(harmed):
             break
         made = made[~np.isin(made[:, 0], harmed)]
-        state = BoostingState(started, bins, collection)  # without updates, unless others are left
-    fit_summary = _fit_summary(state, settings, rule, data, correction, learned, evidence)
+        state = BoostingState(
+            started, bins, collection
+        )  # without updates, unless others are left
+    fit_summary = _fit_summary(
+        state, settings, rule, data, correction, learned, evidence
+    )
     return BoostResult(correction, collection, fit_summary, len(batches), converged)
 
 
-def _harmed(before: Atoms, after: Atoms, collection: Collection, groups: IntArray) -> IntArray:
-    """The groups whose squared error rose, though every update lowers it: scores in order may be higher.
+def _harmed(
+    before: Atoms, after: Atoms, collection: Collection, groups: IntArray
+) -> IntArray:
+    """The groups whose squared error rose, though every update lowers it: scores in
+    order may be higher.
 
     A map that is its own running maximum lifts everybody above a cell with that cell.
     """
     worse = np.zeros(len(before.patterns))
     for atoms, sign in ((before, -1.0), (after, 1.0)):
         score = from_grid(atoms.score)
-        worse += sign * atoms.pattern_sums(atoms.weight * score**2 - 2 * score * atoms.positives)
+        worse += sign * atoms.pattern_sums(
+            atoms.weight * score**2 - 2 * score * atoms.positives
+        )
     inside = membership([collection.groups[g] for g in groups], before.patterns)
     return groups[inside @ worse > 0]
 
 
-def _attributes_used(collection: Collection, learned: Learned, updates: IntArray) -> set[str]:
+def _attributes_used(
+    collection: Collection, learned: Learned, updates: IntArray
+) -> set[str]:
     """The attributes on which a corrected score depends."""
     changed = [collection.groups[g] for g in np.unique(updates[:, 0])]
     changed += [] if learned.start is None else learned.start.groups
@@ -233,13 +301,22 @@ def _attributes_used(collection: Collection, learned: Learned, updates: IntArray
 def _only_used(
     rows: Atoms, collection: Collection, updates: IntArray, used: set[str]
 ) -> tuple[Atoms, tuple[Group, ...], IntArray]:
-    """People, groups and updates by the attributes in use alone: a correction reads no others."""
+    """People, groups and updates by the attributes in use alone: a correction reads no
+    others.
+    """
     names = rows.patterns.attributes
     left = [name for name in names if name in used or name == CLUSTER]
     if len(left) == len(names):
         return rows, collection.groups, updates
-    stays = np.array([all(name in used for name, _ in group.conditions) for group in collection.groups])
-    groups = tuple(group for group, stay in zip(collection.groups, stays) if stay) or (EVERYBODY,)
+    stays = np.array(
+        [
+            all(name in used for name, _ in group.conditions)
+            for group in collection.groups
+        ]
+    )
+    groups = tuple(group for group, stay in zip(collection.groups, stays) if stay) or (
+        EVERYBODY,
+    )
     updates = updates.copy()
     updates[:, 0] = (np.cumsum(stays) - 1)[updates[:, 0]]
     return with_attributes(rows, left), groups, updates
@@ -248,9 +325,17 @@ def _only_used(
 def _rule(settings: Settings, bins: Bins, evidence: FoundErrors) -> UpdateRule:
     """The rule for when to update a category, in the kernel's units."""
     usual = category_min_share(settings.alpha, settings.gamma, bins)
-    min_share = usual if settings.min_share is None else float(settings.min_share)
-    z = evidence.limit if settings.guard == "noise" else float(settings.guard or 0.0)
-    return UpdateRule.of(settings.criterion, float(settings.alpha), z=z, min_share=min_share)
+    if settings.min_share is None:
+        min_share = usual
+    else:
+        min_share = float(settings.min_share)
+    if settings.guard == "noise":
+        z = evidence.limit
+    else:
+        z = float(settings.guard or 0.0)
+    return UpdateRule.of(
+        settings.criterion, float(settings.alpha), z=z, min_share=min_share
+    )
 
 
 def _fit_summary(
@@ -268,9 +353,12 @@ def _fit_summary(
     group, j = np.nonzero((size > 0) & (size / state.total >= rule.min_share))
     weight, outcome, score, squares = np.moveaxis(sums[group, j, kernel.WEIGHT :], 1, 0)
     rate = outcome / weight / UNIT
-    why = "the last sweep used a bootstrap sample" if settings.sample else "the next shift rounds to zero"
-    if settings.monotone:
-        why = "a higher score must not become a lower one" if len(correction.updates) else why
+    if settings.sample:
+        why = "the last sweep used a bootstrap sample"
+    else:
+        why = "the next shift rounds to zero"
+    if settings.monotone and len(correction.updates):
+        why = "a higher score must not become a lower one"
     if correction.n_updates >= settings.max_updates:
         why = f"stopped at max_updates={settings.max_updates:,}"
     return FitSummary(
@@ -288,7 +376,9 @@ def _fit_summary(
         why=why,
         calm=bool(settings.guard == "noise" and evidence.tested and not evidence.found)
         and correction.points is None,
-        enough=evidence.tested or settings.guard != "noise" or settings.max_updates == 0,
+        enough=evidence.tested
+        or settings.guard != "noise"
+        or settings.max_updates == 0,
         correction=correction,
         patterns=data.atoms.patterns,
         raw_scores=(int(data.atoms.score.min()), int(data.atoms.score.max())),
@@ -300,9 +390,15 @@ def _fit_summary(
 
 
 def _sweeps(
-    state: BoostingState, settings: Settings, rule: UpdateRule, most: int, rng: np.random.Generator
+    state: BoostingState,
+    settings: Settings,
+    rule: UpdateRule,
+    most: int,
+    rng: np.random.Generator,
 ) -> tuple[list[IntArray], bool]:
-    """Sweep until nothing changes or `most` updates were made; return the updates of each sweep."""
+    """Sweep until nothing changes or `most` updates were made; return the updates of
+    each sweep.
+    """
     batches: list[IntArray] = []
     left = most
     for order in _orders(state, settings, rule, rng):
@@ -312,15 +408,20 @@ def _sweeps(
         batches.append(updates)
         left -= len(updates)
         if not len(updates):
-            # a shift that rounds to zero is not an update, but it does not show convergence either
-            return batches, settings.eta * rule.smallest_cutoff >= 1 or state.worst(rule) < 0
+            # a shift that rounds to zero is not an update, but it does not show
+            # convergence either
+            return batches, settings.eta * rule.smallest_cutoff >= 1 or state.worst(
+                rule
+            ) < 0
     raise AssertionError("unreachable: the orders never end")
 
 
 def _orders(
     state: BoostingState, settings: Settings, rule: UpdateRule, rng: np.random.Generator
 ) -> Iterator[IntArray]:
-    """The categories that each sweep visits, in order; draws a new sample first if asked to."""
+    """The categories that each sweep visits, in order; draws a new sample first if
+    asked to.
+    """
     everything = np.arange((len(state.group_starts) - 1) * (len(state.edges) - 1))
     while True:
         if settings.sample == "bootstrap":
@@ -334,19 +435,33 @@ def _orders(
             yield np.array([worst] if worst >= 0 else [], dtype=np.int64)
 
 
-def _about(settings: Settings, atoms: Atoms, used: Patterns, z: float) -> dict[str, Any]:
-    """How the correction was made, for readers of its file; it contains no exact counts and no rows."""
+def _about(
+    settings: Settings, atoms: Atoms, used: Patterns, z: float
+) -> dict[str, Any]:
+    """How the correction was made, for readers of its file; it contains no exact counts
+    and no rows.
+    """
     from propcal import __version__
 
-    binning = settings.binning if isinstance(settings.binning, str) else "explicit"
+    if isinstance(settings.binning, str):
+        binning = settings.binning
+    else:
+        binning = "explicit"
     combined: Any = settings.definition().intersections
     plain = isinstance(combined, (str, int))
-    asked: dict[str, Any] = {} if settings.min_share is None else {"min_share": float(settings.min_share)}
-    if not_read := [column for column in atoms.patterns.reads if column not in used.reads]:
+    asked: dict[str, Any] = (
+        {} if settings.min_share is None else {"min_share": float(settings.min_share)}
+    )
+    if not_read := [
+        column for column in atoms.patterns.reads if column not in used.reads
+    ]:
         asked["not_read"] = not_read
     return {
         "method": settings.criterion.method,
-        **{name: float(getattr(settings, name)) for name in ("alpha", "gamma", "rho", "eta")},
+        **{
+            name: float(getattr(settings, name))
+            for name in ("alpha", "gamma", "rho", "eta")
+        },
         "binning": binning,
         "intersections": combined if plain else [list(names) for names in combined],
         "order": settings.order,
@@ -371,5 +486,7 @@ def people_band(n: int) -> list[int]:
     if n < 100:
         return [0, 99]
     power = 10 ** (len(str(n)) - 1)
-    first, following = max((k, m) for k, m in ((1, 2), (2, 5), (5, 10)) if k * power <= n)
+    first, following = max(
+        (k, m) for k, m in ((1, 2), (2, 5), (5, 10)) if k * power <= n
+    )
     return [first * power, following * power - 1]

@@ -1,9 +1,10 @@
 """Evidence before a fit: what tests of calibration found, and what repeat visits tell.
 
-Rows of the same people tell less than rows of different people. Residuals (outcome minus score) are summed
-over clusters of people. If rows of one person are alike, these sums vary more than those of independent rows
-would; the ratio of the two variances is the design effect. A fit then works as with survey weights: the same
-sums, with variances that are larger by the design effect.
+Rows of the same people tell less than rows of different people. Residuals (outcome
+minus score) are summed over clusters of people. If rows of one person are alike, these
+sums vary more than those of independent rows would; the ratio of the two variances is
+the design effect. A fit then works as with survey weights: the same sums, with
+variances that are larger by the design effect.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ FEWEST_CLUSTERS = 10  # with fewer, the variation between clusters says too litt
 
 @dataclass(frozen=True)
 class FoundErrors:
-    """The result of the tests, which are those of an audit (`propcal.auditing.decision`).
+    """The result of the tests, which are those of an audit
+    (`propcal.auditing.decision`).
 
     Attributes
     ----------
@@ -48,12 +50,17 @@ class FoundErrors:
 
 
 def repeat_effect(atoms: Atoms) -> float:
-    """The design effect of repeat visits, at least 1; exactly 1 if the rows are of different people."""
+    """The design effect of repeat visits, at least 1; exactly 1 if the rows are of
+    different people.
+    """
     if CLUSTER not in atoms.patterns.attributes:
         return 1.0
     place = atoms.patterns.attributes.index(CLUSTER)
     of_pattern = atoms.patterns.table[:, place]
-    score, (weight, squares, positives, positive_squares) = from_grid(atoms.score), _real_sums(atoms)
+    score, (weight, squares, positives, positive_squares) = (
+        from_grid(atoms.score),
+        _real_sums(atoms),
+    )
     known, cluster = np.unique(of_pattern[atoms.pattern_index()], return_inverse=True)
     if len(known) < FEWEST_CLUSTERS:
         raise refused("few clusters", values=plural(len(known), "different value"))
@@ -73,7 +80,10 @@ def with_effect(atoms: Atoms, effect: float) -> Atoms:
     if effect == 1:
         return atoms
     weight, squares, positives, positive_squares = _real_sums(atoms)
-    squared: dict[str, Any] = {"weight_sq": squares * effect, "positives_sq": positive_squares * effect}
+    squared: dict[str, Any] = {
+        "weight_sq": squares * effect,
+        "positives_sq": positive_squares * effect,
+    }
     return replace(atoms, weight=weight, positives=positives, **squared)
 
 

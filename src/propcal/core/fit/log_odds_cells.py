@@ -1,4 +1,6 @@
-"""Counts of people by group and narrow range of log-odds, from which tests and the smooth curve learn."""
+"""Counts of people by group and narrow range of log-odds, from which tests and the
+smooth curve learn.
+"""
 
 from __future__ import annotations
 
@@ -10,31 +12,52 @@ import numpy as np
 from propcal.core.atoms import Atoms
 from propcal.core.bins import Bins
 from propcal.core.categories import bucket_sums
-from propcal.core.grid import TABLE_PER_UNIT, UNIT, BoolArray, FloatArray, IntArray, logistic_table
+from propcal.core.grid import (
+    TABLE_PER_UNIT,
+    UNIT,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    logistic_table,
+)
 from propcal.core.groups import MISSING, Collection, Group, membership
 from propcal.core.logistic import log_odds, spline_columns
 
-MOST_CELLS_PER_UNIT = 8000  # rows of cells times cells per unit of log-odds, from which cells become wider
-REACH = 12  # cells run from log-odds -12 to 12, like the knots of the curve; the last ones are open-ended
-END = REACH + 0.125  # what scores of exactly 0 and 1 count as: one knot of the curve further out
-COARSE, FINE = 2, 16  # cells per unit of log-odds: for tests, and for a fit
+# rows of cells times cells per unit of log-odds, from which cells become wider
+MOST_CELLS_PER_UNIT = 8000
+# cells run from log-odds -12 to 12, like the knots of the curve; the last ones are
+# open-ended
+REACH = 12
+END = (
+    REACH + 0.125
+)  # what scores of exactly 0 and 1 count as: one knot of the curve further out
+# cells per unit of log-odds: for tests, and for a fit
+COARSE = 2
+FINE = 16
 CONSTANT, SLOPE, CURVE, BUMPS, LEVEL = range(5)  # kinds of columns
 CURVE_KNOTS = (0.05, 0.275, 0.5, 0.725, 0.95)  # quantiles of the scores
-# columns are constant beyond the scores of so many people at either end, within these shares of all people
-PEOPLE_OUTSIDE, SHARE_OUTSIDE = 10, (0.0005, 0.005)
+# columns are constant beyond the scores of so many people at either end, within these
+# shares of all people
+PEOPLE_OUTSIDE = 10
+SHARE_OUTSIDE = (0.0005, 0.005)
 FEWEST_PEOPLE = 50  # in total
-POOLED = 2.0  # standard errors by which scores of exactly 0 or 1 must be on the wrong side of the next ones
+# standard errors by which scores of exactly 0 or 1 must be on the wrong side of the
+# next ones
+POOLED = 2.0
 FEWEST_OF_A_TERM = 11  # people of a group that gets a term of its own
 MOST_TERMS = 120
-TYPICAL = 0.0625  # the variance of effects that tests look for and a fit begins with: 0.25 in log-odds
+# the variance of effects that tests look for and a fit begins with: 0.25 in log-odds
+TYPICAL = 0.0625
 
 
 @dataclass(frozen=True, eq=False)
 class LogOddsCells:
-    """Counts of people by the terms that apply to them (a term is a group, or everybody) and by score.
+    """Counts of people by the terms that apply to them (a term is a group, or
+    everybody) and by score.
 
-    Patterns to which the same terms apply share a row. People with scores of exactly 0 or 1 have
-    infinite log-odds and are left out, unless a fit needs them (`fine_cells`).
+    Patterns to which the same terms apply share a row. People with scores of exactly 0
+    or 1 have infinite log-odds and are left out, unless a fit needs them
+    (`fine_cells`).
 
     Attributes
     ----------
@@ -45,7 +68,8 @@ class LogOddsCells:
     n, positives : arrays of shape (n_cells,)
         People and outcomes; with survey weights, effective numbers.
     log_odds : array of shape (n_cells,)
-        The log-odds of each cell's mean score; -END and END for scores of exactly 0 and 1.
+        The log-odds of each cell's mean score; -END and END for scores of exactly 0 and
+        1.
     """
 
     members: BoolArray
@@ -59,28 +83,37 @@ class LogOddsCells:
 
 
 def smooth_terms(collection: Collection) -> tuple[tuple[Group, ...], tuple[str, ...]]:
-    """Everybody, and the groups that are large enough; only the largest if there are many, with a note.
+    """Everybody, and the groups that are large enough; only the largest if there are
+    many, with a note.
 
-    They include groups below gamma: effects of small groups are shrunk according to their size.
+    They include groups below gamma: effects of small groups are shrunk according to
+    their size.
     """
     sizes = [
         size
         for size in (*collection.kept, *collection.left_out)
-        if size.people >= FEWEST_OF_A_TERM and size.group.conditions and size.left_out != MISSING
+        if size.people >= FEWEST_OF_A_TERM
+        and size.group.conditions
+        and size.left_out != MISSING
     ]
     notes: tuple[str, ...] = ()
     if len(sizes) >= MOST_TERMS:
         of_all = f"the {len(sizes):,} groups with at least {FEWEST_OF_A_TERM} people"
-        notes = (f"the recalibration uses only the {MOST_TERMS - 1} largest of {of_all}",)
+        notes = (
+            f"the recalibration uses only the {MOST_TERMS - 1} largest of {of_all}",
+        )
         smallest = sorted((size.people for size in sizes), reverse=True)[MOST_TERMS - 2]
         sizes = [size for size in sizes if size.people >= smallest][: MOST_TERMS - 1]
     return (Group(()), *(size.group for size in sizes)), notes
 
 
-def fine_cells(atoms: Atoms, terms: tuple[Group, ...], *, ends: bool = False) -> LogOddsCells:
+def fine_cells(
+    atoms: Atoms, terms: tuple[Group, ...], *, ends: bool = False
+) -> LogOddsCells:
     """Count people in the cells of a fit: narrow ones, unless there would be very many.
 
-    With `ends`, this includes people with a score of exactly 0, or exactly 1, if there are enough of them.
+    With `ends`, this includes people with a score of exactly 0, or exactly 1, if there
+    are enough of them.
     """
     rows = _distinct_rows(membership(terms, atoms.patterns).T)
     per_unit = FINE
@@ -91,19 +124,32 @@ def fine_cells(atoms: Atoms, terms: tuple[Group, ...], *, ends: bool = False) ->
 
 def count_cells(atoms: Atoms, terms: tuple[Group, ...], per_unit: int) -> LogOddsCells:
     """Count people in cells of width 1 / `per_unit` in log-odds."""
-    return _counted(atoms, *_distinct_rows(membership(terms, atoms.patterns).T), per_unit)
+    return _counted(
+        atoms, *_distinct_rows(membership(terms, atoms.patterns).T), per_unit
+    )
 
 
 def _distinct_rows(members: BoolArray) -> tuple[BoolArray, IntArray]:
-    """The distinct rows of a table in order, and the place of each row among them; quicker than np.unique."""
+    """The distinct rows of a table in order, and the place of each row among them;
+    quicker than np.unique.
+    """
     packed = np.packbits(members, axis=1)
-    keys = np.ascontiguousarray(packed).view(np.dtype((np.void, packed.shape[1]))).reshape(-1)
+    keys = (
+        np.ascontiguousarray(packed)
+        .view(np.dtype((np.void, packed.shape[1])))
+        .reshape(-1)
+    )
     _, first, row = np.unique(keys, return_index=True, return_inverse=True)
     return members[first], row.reshape(-1)
 
 
 def _counted(
-    atoms: Atoms, members: BoolArray, row: IntArray, per_unit: int, *, ends: bool = False
+    atoms: Atoms,
+    members: BoolArray,
+    row: IntArray,
+    per_unit: int,
+    *,
+    ends: bool = False,
 ) -> LogOddsCells:
     bins = _steps(per_unit)
     tables = []
@@ -111,7 +157,8 @@ def _counted(
         table = np.zeros((len(members), len(bins)))
         np.add.at(table, row, bucket_sums(atoms, bins, column))
         tables.append(table)
-    # the effective number of people is smaller with varying weights (Kish); frequencies count fully
+    # the effective number of people is smaller with varying weights (Kish); frequencies
+    # count fully
     effective = float(atoms.weight.sum()) / float(atoms.weight_sq.sum())
     weight, positives, score = tables
     used = weight > 0
@@ -120,50 +167,72 @@ def _counted(
     filled = used.any(axis=1)  # a row may have only scores of 0 or 1
     n = used[filled].sum(axis=1)
     weight, positives, score = (table[used] for table in tables)
-    mean = np.clip(score / weight, 1 / UNIT, 1 - 1 / UNIT)  # only rounding could leave this range
+    mean = np.clip(
+        score / weight, 1 / UNIT, 1 - 1 / UNIT
+    )  # only rounding could leave this range
     place = np.broadcast_to(np.arange(len(bins)), used.shape)[used]
     value = np.select([place == 0, place == len(bins) - 1], [-END, END], log_odds(mean))
     starts = np.concatenate([[0], np.cumsum(n)])
-    return LogOddsCells(members[filled], starts, weight * effective, positives * effective, value)
+    return LogOddsCells(
+        members[filled], starts, weight * effective, positives * effective, value
+    )
 
 
 def _steps(per_unit: int) -> Bins:
-    """Bins of equal width in log-odds; scores of exactly 0 and exactly 1 have bins of their own."""
+    """Bins of equal width in log-odds; scores of exactly 0 and exactly 1 have bins of
+    their own.
+    """
     table = logistic_table()
-    middle, half = len(table) // 2, TABLE_PER_UNIT * REACH
+    middle = len(table) // 2
+    half = TABLE_PER_UNIT * REACH
     inner = table[middle - half : middle + half + 1 : TABLE_PER_UNIT // per_unit]
     edges = np.concatenate([[0, 1], inner, [UNIT, UNIT + 1]]).astype(np.int64)
     return Bins(edges, "explicit", len(edges) - 1)
 
 
 class Basis:
-    """A constant, a slope and a curve in log-odds, local bumps, and levels of scores of exactly 0 and 1.
+    """A constant, a slope and a curve in log-odds, local bumps, and levels of scores of
+    exactly 0 and 1.
 
-    Constant, slope and curve (a restricted cubic spline) are uncorrelated and have variance 1 over the
-    people. `n_bumps` adds triangular bumps, whose knots are quantiles of the scores and the two ends: the
-    ends of a curve often need more room than its middle, and a score may be off by a step.
-    Beyond the outermost knots every column is constant, so that nothing is extrapolated. The slope is left
-    out if all scores are equal, and everything else if there are too few distinct scores.
+    Constant, slope and curve (a restricted cubic spline) are uncorrelated and have
+    variance 1 over the people. `n_bumps` adds triangular bumps, whose knots are
+    quantiles of the scores and the two ends: the ends of a curve often need more room
+    than its middle, and a score may be off by a step. Beyond the outermost knots every
+    column is constant, so that nothing is extrapolated. The slope is left out if all
+    scores are equal, and everything else if there are too few distinct scores.
 
-    If the cells include scores of exactly 0 or 1, `offset` takes them to the end of the curve, from where a
-    column takes them further.
+    If the cells include scores of exactly 0 or 1, `offset` takes them to the end of the
+    curve, from where a column takes them further.
     """
 
-    def __init__(self, cells: LogOddsCells, n_bumps: int = 0, knots: tuple[float, ...] = CURVE_KNOTS) -> None:
+    def __init__(
+        self,
+        cells: LogOddsCells,
+        n_bumps: int = 0,
+        knots: tuple[float, ...] = CURVE_KNOTS,
+    ) -> None:
         inside = np.abs(cells.log_odds) < END
-        values, n = cells.log_odds[inside], cells.n[inside]
+        values = cells.log_odds[inside]
+        n = cells.n[inside]
         order = np.argsort(values, kind="stable")
-        ranked, share = values[order], np.cumsum(n[order]) / n.sum()
+        ranked = values[order]
+        share = np.cumsum(n[order]) / n.sum()
 
         def quantile(part: FloatArray) -> FloatArray:
             # rounding in sums of weights must not decide which cell is chosen
-            return np.asarray(ranked[np.minimum(np.searchsorted(share, part - 1e-9), len(ranked) - 1)])
+            return np.asarray(
+                ranked[np.minimum(np.searchsorted(share, part - 1e-9), len(ranked) - 1)]
+            )
 
         outside = float(np.clip(PEOPLE_OUTSIDE / n.sum(), *SHARE_OUTSIDE))
         self.low, self.high = quantile(np.array([outside, 1 - outside]))
-        self.ends = np.array([end for end in (-END, END) if np.any(cells.log_odds == end)])
+        self.ends = np.array(
+            [end for end in (-END, END) if np.any(cells.log_odds == end)]
+        )
         middle = quantile(np.array([0.25, 0.75]))
-        self.levels = np.array([end for end in self.ends if not self._pooled(cells, end, *middle)])
+        self.levels = np.array(
+            [end for end in self.ends if not self._pooled(cells, end, *middle)]
+        )
         self.knots = np.unique(quantile(np.array(knots)))
         if len(self.knots) < 3:
             self.knots = np.empty(0)
@@ -171,30 +240,43 @@ class Basis:
         root = np.sqrt(n / n.sum())[:, None]
         columns = self._columns(values) * root
         # add rows of zeros, because there may be fewer cells than columns
-        _, mixing = np.linalg.qr(np.concatenate([columns, np.zeros((columns.shape[1],) * 2)]))
+        _, mixing = np.linalg.qr(
+            np.concatenate([columns, np.zeros((columns.shape[1],) * 2)])
+        )
         useful = np.abs(np.diag(mixing)) > 1e-4  # drop nearly collinear columns
         useful &= np.logical_and.accumulate(useful)
         self.n_smooth = int(useful.sum())
         self.turn = np.linalg.inv(mixing[: self.n_smooth, : self.n_smooth])
-        bumps = self._bump_knots(n_bumps, quantile) if n_bumps and CURVE in kinds[useful] else np.empty(0)
+        if n_bumps and CURVE in kinds[useful]:
+            bumps = self._bump_knots(n_bumps, quantile)
+        else:
+            bumps = np.empty(0)
         self.bumps = bumps if len(bumps) > len(self.knots) else np.empty(0)
         others = np.repeat([BUMPS, LEVEL], [len(self.bumps), len(self.levels)])
         self.kinds = np.concatenate([kinds[useful], others]).astype(np.int64)
 
     def _pooled(self, cells: LogOddsCells, end: float, low: float, high: float) -> bool:
-        """Whether isotonic regression would pool people with those whose score is 0 or 1, not by chance.
+        """Whether isotonic regression would pool people with those whose score is 0 or
+        1, not by chance.
 
-        Then the curve ends where their pool begins, and there is no level beyond it: a pile of scores of 1 of
-        whom few have the outcome takes the people just below along. The middle half always has the curve.
+        Then the curve ends where their pool begins, and there is no level beyond it: a
+        pile of scores of 1 of whom few have the outcome takes the people just below
+        along. The middle half always has the curve.
         """
         values, place = np.unique(-np.sign(end) * cells.log_odds, return_inverse=True)
         right = cells.positives if end > 0 else cells.n - cells.positives
-        events, people = (np.cumsum(np.bincount(place, column)) for column in (right, cells.n))
+        events, people = (
+            np.cumsum(np.bincount(place, column)) for column in (right, cells.n)
+        )
         last = int(np.argmax(np.round(events / people, 12)))
         others = people[last] - people[0]
         rate = events[last] / people[last]
         error = np.sqrt(rate * (1 - rate) * (1 / people[0] + 1 / max(others, 1.0)))
-        if others == 0 or (events[last] - events[0]) / others - events[0] / people[0] < POOLED * error:
+        if (
+            others == 0
+            or (events[last] - events[0]) / others - events[0] / people[0]
+            < POOLED * error
+        ):
             return False
         first = -np.sign(end) * values[last]
         if end > 0:
@@ -203,8 +285,12 @@ class Basis:
             self.low = min(max(first, self.low), low)
         return True
 
-    def _bump_knots(self, n: int, quantile: Callable[[FloatArray], FloatArray]) -> FloatArray:
-        """The ends, and the middles of n equal parts of the people, at least two cells apart."""
+    def _bump_knots(
+        self, n: int, quantile: Callable[[FloatArray], FloatArray]
+    ) -> FloatArray:
+        """The ends, and the middles of n equal parts of the people, at least two cells
+        apart.
+        """
         inner = quantile((np.arange(n) + 0.5) / n)
         found = np.unique(np.clip([self.low, *inner, self.high], self.low, self.high))
         kept = found[:1]
@@ -221,11 +307,19 @@ class Basis:
     def __call__(self, values: FloatArray) -> FloatArray:
         """The columns at the given log-odds."""
         smooth = self._columns(values)[:, : self.n_smooth] @ self.turn
-        levels = [np.interp(values * np.sign(end), [self._edge(end), END], [0.0, 1.0]) for end in self.levels]
-        return np.concatenate([smooth, _triangles(values, self.bumps), *(c[:, None] for c in levels)], axis=1)
+        levels = [
+            np.interp(values * np.sign(end), [self._edge(end), END], [0.0, 1.0])
+            for end in self.levels
+        ]
+        return np.concatenate(
+            [smooth, _triangles(values, self.bumps), *(c[:, None] for c in levels)],
+            axis=1,
+        )
 
     def offset(self, values: FloatArray) -> FloatArray:
-        """The log-odds to which the columns add; beyond an end of the curve that has a level, those of it."""
+        """The log-odds to which the columns add; beyond an end of the curve that has a
+        level, those of it.
+        """
         for end in self.ends:
             sign = np.sign(end)
             values = sign * np.minimum(sign * values, self._edge(end))
@@ -237,8 +331,12 @@ class Basis:
 
 
 def _triangles(values: FloatArray, knots: FloatArray) -> FloatArray:
-    """For each knot a column that is 1 at it and falls to 0 at its neighbours; constant beyond the ends."""
+    """For each knot a column that is 1 at it and falls to 0 at its neighbours; constant
+    beyond the ends.
+    """
     if not len(knots):
         return np.empty((len(values), 0))
     place = np.interp(values, knots, np.arange(len(knots)))
-    return np.asarray(np.maximum(1 - np.abs(place[:, None] - np.arange(len(knots))), 0.0))
+    return np.asarray(
+        np.maximum(1 - np.abs(place[:, None] - np.arange(len(knots))), 0.0)
+    )

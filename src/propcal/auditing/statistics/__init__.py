@@ -1,0 +1,1 @@
+"""Statistics of one group: samples, measures, intervals, tests and what chance would show."""

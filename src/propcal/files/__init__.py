@@ -1,1 +1,0 @@
-"""Files that propcal writes: corrections, atoms, monitors and tables, all or nothing."""

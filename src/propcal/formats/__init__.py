@@ -1,0 +1,3 @@
+"""Files that propcal writes: corrections, atoms, monitors and tables, all or
+nothing.
+"""

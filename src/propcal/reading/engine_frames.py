@@ -1,0 +1,383 @@
+"""Reduces a DuckDB, Spark, Dask or lazy polars frame to atoms by one aggregation in its
+own engine.
+
+The engine groups by the score (on the grid) and the attributes, and returns a table of
+totals, with a row for each key and combination of attribute values:
+
+- ``key``: the score on the grid, or a negative `Trouble` for rows that cannot be used;
+- ``rows``, ``outcome`` (sum of the outcomes in units of 1 / unit), ``soft`` (the number of outcomes strictly
+  between 0 and 1);
+- with weights ``w``, ``ww``, ``wy``, ``wwy`` and ``parts`` (the number of weights that are not whole);
+- ``a0``, ``a1``, ...: the attributes, as values, as the number of a range, or as a truth value.
+
+Only the levels are determined in Python, from the distinct values; the rows never leave
+the engine.
+
+Frames in memory take another path, through numpy (`propcal.reading.rows`), which they
+share with plain arrays: sorting packed integers is several times faster than a general
+aggregation. Both paths make the same checks, give the same errors and produce the same
+atoms; the tests compare them on every engine.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import pyarrow as pa
+
+from propcal.core.arguments import check_choice
+from propcal.core.atoms import SUMS, Atoms, refuse_too_many
+from propcal.core.conditions import Ranges, Recipe, Where
+from propcal.core.grid import UNIT
+from propcal.core.patterns import BESIDE, KEY
+from propcal.core.reduction import atoms_of_sums, sums_of_counts
+from propcal.errors import InputError, refused
+from propcal.errors import named as named_in_sql
+from propcal.reading import derived_columns as ex
+from propcal.reading import levels
+from propcal.reading.derived_columns import fitting_values
+from propcal.reading.frames import RECODE, require
+from propcal.reading.role_columns import (
+    Trouble,
+    event_codes,
+    refuse_swapped,
+    refuse_troubles,
+)
+from propcal.reading.rows import patterns_and_left_out
+from propcal.reading.source import NamedColumns
+
+MOST_VALUES = 1_000  # of an outcome, to find the event among
+FEWEST_BITS = 8  # of a score, to tell whether it is exactly 0 or 1
+UNUSED = [
+    trouble for trouble in Trouble if trouble not in (Trouble.SOUND, Trouble.LEFT_OUT)
+]
+
+
+def atoms_of_engine(frame: Any, columns: NamedColumns) -> Atoms:
+    """Reduce the named columns of any frame to atoms, in its own engine."""
+    return atoms_of_totals(*totals(*with_events(frame, columns)))
+
+
+def with_events(frame: Any, named: NamedColumns) -> tuple[Any, NamedColumns]:
+    """The frame with its outcome as 0 and 1, if that is text or if one of its values
+    means the event.
+
+    Only the different values of the column leave the engine; the rule is that of rows
+    in memory.
+    """
+    lazy = nw.from_native(frame).lazy()
+    with _troubles():
+        kinds = dict(lazy.collect_schema())
+    require(list(kinds), [named.outcome])
+    kind = kinds[named.outcome]
+    title = named.titles[1]
+    if named.positive is None and not ex.is_text(kind):
+        return frame, named
+    levels.refuse_dates(named.outcome, temporal=kind.is_temporal())
+    column = _comparable(named.outcome, kind)
+    found = _different(lazy, named.outcome, MOST_VALUES + 1)
+    if len(found) > MOST_VALUES:
+        raise InputError(
+            f"{title} holds more than {MOST_VALUES:,} different values", argument=title
+        )
+    codes = event_codes(found, title, named.positive)
+    made = ex.coded(
+        column,
+        {code: [v for v, c in zip(found, codes) if c == code] for code in (1.0, 0.0)},
+    )
+    mapped = lazy.with_columns(made.alias(named.outcome))
+    return mapped.to_native(), replace(named, positive=None)
+
+
+def complete_rows(frame: Any, named: NamedColumns) -> Any:
+    """The rows with a score and an outcome, where the others are left out."""
+    if not named.drop_missing:
+        return frame
+    lazy = nw.from_native(frame).lazy()
+    kinds = dict(lazy.collect_schema())
+    score, outcome = (
+        ex.number(name, kinds[name]) for name in (named.score, named.outcome)
+    )
+    return lazy.filter(~ex.absent(score), ~ex.absent(outcome)).to_native()
+
+
+def totals(frame: Any, named: NamedColumns) -> tuple[Any, NamedColumns, int]:
+    """Run the aggregation: a table of totals, what its columns are, and the unit of its
+    outcomes.
+    """
+    query, unit = totals_query(frame, named)
+    table = collected(query)
+    places = {name: f"a{place}" for place, name in enumerate(named.attributes)}
+    failed = {
+        name: how
+        for name, how in named.words.recipes().items()
+        if isinstance(how, Where) and not np.any(table[places[name]].to_numpy() == 1)
+    }
+    lazy = nw.from_native(frame).lazy()
+    levels.warn_of_failed_conditions(
+        failed, lambda column: map(levels.level_key, _different(lazy, column))
+    )
+    return table, named, unit
+
+
+def _different(lazy: Any, name: str, most: int = MOST_VALUES) -> list[Any]:
+    """Some of the different values of a column."""
+    column = _comparable(name, lazy.collect_schema()[name])
+    return levels.distinct(
+        collected(lazy.select(column.alias("value")).unique().head(most))["value"]
+    )[0]
+
+
+def _comparable(name: str, kind: Any) -> Any:
+    """A column as values that can be compared: categories as text, decimals as
+    numbers.
+    """
+    if ex.is_text(kind):
+        column = nw.col(name).cast(nw.String)
+    else:
+        column = nw.col(name)
+    return ex.number(name, kind) if kind == nw.Decimal else column
+
+
+def totals_query(frame: Any, named: NamedColumns) -> tuple[Any, int]:
+    """The aggregation as a lazy frame of the engine, not yet run, and the unit of its
+    outcomes.
+    """
+    check_choice("weight_kind", named.weight_kind, ("auto", "frequency", "survey"))
+    bits = named.bits
+    attributes = named.attributes
+    roles = named.roles
+    weighted = named.weight is not None
+    lazy = nw.from_native(frame).lazy()
+    with _troubles():
+        kinds = dict(lazy.collect_schema())
+        lazy = _seeing_nan(lazy, kinds)
+    read = [
+        [made] if isinstance(made, str) else made.columns
+        for made in attributes.values()
+    ]
+    require(list(kinds), [*roles, *(name for names in read for name in names)])
+    for name, title in zip(roles, named.titles):
+        ex.refuse_no_number(kinds[name], title, RECODE)
+    kind = kinds[named.outcome]  # the unit of outcomes is 1, or that of the grid
+    unit = 1 if kind.is_integer() or kind == nw.Boolean else UNIT
+    columns = dict(
+        zip(("s", "y", "w"), (ex.number(name, kinds[name]) for name in roles))
+    )
+    columns |= _attributes(lazy, kinds, attributes)
+    # in separate steps, because not every engine can group by or sum an expression
+    rows = lazy.select(**columns)
+    key = ex.key(bits, weighted=weighted, drop_missing=named.drop_missing)
+    sums = {"outcome": ex.outcome_units(unit)} | (
+        {} if unit == 1 else {"soft": ex.soft()}
+    )
+    rows = rows.with_columns(key=key.cast(nw.Int64), **sums)
+    products = ex.weight_products(unit) if weighted else {}
+    rows = rows.with_columns(**products) if products else rows
+    keys = ["key", *(name for name in columns if name.startswith("a"))]
+    added = [*sums, *products]
+    query = rows.select(*keys, *added).group_by(*keys)
+    totals = query.agg(nw.len().alias("rows"), *(nw.col(name).sum() for name in added))
+    return totals.with_columns(
+        *(nw.col(name).cast(nw.Int64) for name in ("rows", "outcome"))
+    ), unit
+
+
+def _seeing_nan(frame: Any, kinds: Mapping[str, Any]) -> Any:
+    """A frame in which NaN is found.
+
+    The statistics of Parquet leave NaN out, and DuckDB infers from them that there is
+    none. Of what TRY gives it infers nothing.
+    """
+    real = [named_in_sql(name) for name, kind in kinds.items() if kind.is_float()]
+    if not real or not frame.implementation.is_duckdb():
+        return frame
+    tried = ", ".join(f"TRY({name}) AS {name}" for name in real)
+    return nw.from_native(frame.to_native().project(f"* REPLACE ({tried})"))
+
+
+def _attributes(
+    frame: Any, kinds: Mapping[str, Any], attributes: Mapping[str, Recipe | str]
+) -> dict[str, Any]:
+    """Expressions for the attributes a0, a1, ...: values of a column, ranges, or
+    conditions.
+    """
+    found = {}
+    for place, (name, made) in enumerate(attributes.items()):
+        if isinstance(made, str):
+            found[f"a{place}"] = _level(made, kinds[made])
+        elif isinstance(made, Ranges):
+            found[f"a{place}"] = ex.range_code(made, kinds[made.column])
+        else:
+            truths = partial(_only_truths, frame)
+            holds = ex.condition_expression(made.condition, name, kinds, truths)
+            found[f"a{place}"] = ex.either(holds, 1.0, 0.0).cast(nw.Int64)
+    return found
+
+
+def _level(name: str, kind: Any) -> Any:
+    """The expression by which the engine groups an attribute."""
+    levels.refuse_dates(name, temporal=kind.is_temporal())
+    if kind.is_nested():
+        raise refused("records", name=name)
+    value = nw.col(name)
+    if (
+        kind.is_float()
+    ):  # some engines separate NaN from missing and -0.0 from 0.0; Dask fails
+        return nw.when(~value.is_nan()).then(
+            nw.when(value != 0).then(value).otherwise(nw.lit(0.0))
+        )
+    if kind.is_numeric() or kind in (nw.Boolean, nw.String, nw.Binary):
+        return value
+    return nw.when(~value.is_null()).then(
+        value.cast(nw.String)
+    )  # pandas before 3 writes missing as "nan"
+
+
+def _only_truths(frame: Any, column: str) -> bool:
+    """Whether a text column contains only "true" and "false", in any spelling."""
+    present = frame.filter(~nw.col(column).is_null())
+    text = present.select(nw.col(column).cast(nw.String).alias("text"))
+    other = text.filter(~nw.col("text").str.contains(levels.spellings(levels.TRUTHS)))
+    return not len(collected(other.head(1)))
+
+
+def collected(query: Any) -> Any:
+    """Run a query with a small result, and return it as a pyarrow table."""
+    with _troubles():
+        return query.collect("pyarrow").to_native()
+
+
+@contextmanager
+def _troubles() -> Iterator[None]:
+    """Replace engine errors that users can fix by clear messages; pass all others
+    on.
+    """
+    try:
+        yield
+    except Exception as error:
+        text = str(error)
+        if "duckdb" in type(error).__module__ and "closed" in text.lower():
+            raise refused("connection closed") from error
+        if "maxResultSize" in text:
+            raise refused("spark result size") from error
+        raise
+
+
+def atoms_of_totals(table: Any, named: NamedColumns, unit: int) -> Atoms:
+    """Check a table of totals (pyarrow) and turn it into atoms."""
+    _refuse_troubles(_whole(table, "key"), _whole(table, "rows"), named)
+    table = table.filter(np.isin(_whole(table, "key"), UNUSED, invert=True))
+    gone = _whole(table, "key") == Trouble.LEFT_OUT
+    attributes = named.attributes
+    bits = named.bits
+    weighted = named.weight is not None
+    encoded = {
+        name: levels.encode(
+            *_values(
+                name, made, table[f"a{place}"], as_levels=name in named.words.as_levels
+            )
+        )
+        for place, (name, made) in enumerate(attributes.items())
+    }
+    recipes = {
+        name: made for name, made in attributes.items() if not isinstance(made, str)
+    }
+    counts = [
+        _whole(table, "rows")[gone],
+        *([_real(table, "w")[gone]] if weighted else []),
+    ]
+    n_kept = int(np.count_nonzero(~gone))
+    patterns, code, left_out = patterns_and_left_out(
+        encoded, recipes, gone, counts, n_kept
+    )
+    table = table.filter(~gone)
+    key = _whole(table, "key")
+    rows = _whole(table, "rows")
+    levels.warn_of_similar_levels(
+        patterns, np.bincount(code, weights=rows, minlength=len(patterns))
+    )
+    sums = _sums(table, rows, named, unit)
+    if bits >= FEWEST_BITS and "soft" in table.column_names:
+        soft = int(_whole(table, "soft").sum())
+        refuse_swapped(key, 1 << bits, soft, int(rows.sum()), named.titles[:2])
+    counted = weighted and sums["weight"].dtype.kind == "i"
+    weights = {
+        "resolution_bits": bits,
+        "weighted_rows": int(rows.sum()) if weighted else 0,
+    }
+    out = left_out[-1 if counted else 0]
+    return atoms_of_sums(
+        patterns, code, key << (32 - bits), sums, left_out=out, **weights
+    )
+
+
+def _whole(table: Any, name: str, kind: str = "int64") -> Any:
+    """A column of integers, which engines return in various types."""
+    return np.asarray(table[name].cast(kind).to_numpy())
+
+
+def _real(table: Any, name: str) -> Any:
+    return _whole(table, name, "float64")
+
+
+def _values(
+    name: str, made: Recipe | str, column: Any, *, as_levels: bool = False
+) -> tuple[list[Any], Any]:
+    """The distinct values of an attribute, and the index of each row's value (-1 if
+    missing).
+    """
+    if isinstance(made, str) and name.startswith(
+        (BESIDE, KEY)
+    ):  # only a correction reads them: any values
+        return levels.distinct(column)
+    if isinstance(made, str):
+        return fitting_values(name, None, {name: column}, None, as_levels=as_levels)
+    codes = np.asarray(column.cast(pa.int32()).to_numpy())
+    return (made.labels if isinstance(made, Ranges) else [False, True]), codes
+
+
+def _refuse_troubles(key: Any, rows: Any, named: NamedColumns) -> None:
+    """Refuse invalid rows as for rows in memory."""
+    names = named.titles
+    if not len(key):
+        raise InputError(f"{names[0]} is empty: there are no rows", argument=names[0])
+    if key.min() >= 0:
+        return
+    of = Counter(
+        {trouble: int(rows[key == trouble].sum()) for trouble in Trouble if trouble}
+    )
+    of[Trouble.SOUND] = int(rows[key >= 0].sum())
+    scores = key[key >= 0]
+    binary = len(scores) > 0 and bool(
+        np.all((scores == 0) | (scores == 1 << named.bits))
+    )
+    refuse_troubles(of, names, drop_missing=named.drop_missing, binary=binary)
+
+
+def _sums(table: Any, rows: Any, named: NamedColumns, unit: int) -> dict[str, Any]:
+    """The sums of atoms, the same as for rows in memory."""
+    if "soft" in table.column_names:
+        hard = int(_whole(table, "soft").sum()) == 0
+    else:
+        hard = True
+    if named.weight is None:
+        refuse_too_many(float(rows.sum()))
+        outcome = _whole(table, "outcome")
+        return sums_of_counts(rows, outcome // unit if hard else outcome / unit)
+    whole = int(_whole(table, "parts").sum()) == 0
+    if named.weight_kind == "frequency" and not whole:
+        raise refused("fractional frequencies")
+    w = _real(table, "w")
+    wy = _real(table, "wy")
+    if whole and named.weight_kind != "survey":
+        refuse_too_many(float(w.sum()))
+        return sums_of_counts(w.astype(np.int64), wy.astype(np.int64) if hard else wy)
+    return dict(zip(SUMS, (rows, w, _real(table, "ww"), wy, _real(table, "wwy"))))

@@ -1,0 +1,526 @@
+"""Files of any size as a source: DuckDB reduces them to atoms, or reads columns, in
+little memory.
+
+They are found by path or pattern, and their content tells the format: Parquet, CSV
+(plain, gzip, zstd) or Excel, or atoms.
+"""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from difflib import get_close_matches
+from functools import cached_property
+from math import log2
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile, ZipFile
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from propcal.core.arguments import check_number, refuse_special
+from propcal.core.atoms import Atoms
+from propcal.errors import FileFormatError, InputError, PropcalError, named, refused
+from propcal.interrupts import check as check_stop
+from propcal.numbers import listed
+from propcal.reading import duckdb_setup as duck
+from propcal.reading import people_files as formats
+from propcal.reading.csv_parquet_excel import (
+    CsvFile,
+    ExcelFile,
+    ParquetFile,
+    atoms_header,
+)
+from propcal.reading.derived_columns import fitting_values, numeric_columns
+from propcal.reading.engine_frames import (
+    atoms_of_totals,
+    complete_rows,
+    totals,
+    with_events,
+)
+from propcal.reading.frames import Columns
+from propcal.reading.people_files import Kinds, ParquetFiles, PeopleFiles, TextFiles
+from propcal.reading.role_columns import MOST_COUNTED, warn_of_undeclared
+from propcal.reading.source import NamedColumns, Source, frame_source
+
+FIRST_ROWS = 20_000
+BATCH_ROWS = 1 << 20  # reduced in memory at a time
+COLUMN_ROWS = 1 << 18  # read at a time
+# memory that DuckDB needs per atom while it aggregates and spills to disk (measured:
+# 80)
+ATOM_BYTES = 100
+_MAGIC = {
+    b"PAR1": "parquet",
+    b"\x1f\x8b": "gzip",
+    b"\x28\xb5\x2f\xfd": "zstd",
+    b"PK\x03\x04": "zip",
+}
+_MAGIC |= {b"\xd0\xcf\x11\xe0": "xls", b"\xff\xfe": "utf16", b"\xfe\xff": "utf16"}
+ENDINGS = [
+    ".parquet",
+    ".csv",
+    ".csv.gz",
+    ".csv.zst",
+    ".tsv",
+    ".xlsx",
+    ".atoms",
+]  # by which a folder is read
+Files = str | PathLike[str] | Sequence[str | PathLike[str]]
+
+
+def find_files(files: Files) -> list[Path]:
+    """The files that match paths and patterns such as ``visits/*.parquet``, without
+    duplicates.
+    """
+    patterns = [files] if isinstance(files, (str, PathLike)) else list(files)
+    if not patterns:
+        raise InputError("files: at least one file is needed", argument="files")
+    found: list[Path] = []
+    for pattern in (fspath(pattern) for pattern in patterns):
+        if not glob.has_magic(pattern) or Path(pattern).exists():
+            found.append(Path(pattern))
+            continue
+        matches = sorted(
+            path
+            for path in map(Path, glob.glob(pattern, recursive=True))
+            if path.is_file()
+        )
+        if not matches:
+            raise InputError(f"no file matches {pattern}", argument="files")
+        found += matches
+    seen: dict[Path, Path] = {}
+    for path in found:
+        if "://" in fspath(path) or ":/" in fspath(path)[1:]:
+            raise refused("not local", path=path)
+        if (
+            not path.is_dir()
+        ):  # a folder is refused with the files in it when it is opened
+            refuse_special(path)
+        if seen.setdefault(path.resolve(), path) is not path:
+            raise InputError(
+                f"{path} is named twice, so its people would be counted twice",
+                argument="files",
+            )
+    return found
+
+
+def refuse_same_content(paths: Sequence[Path]) -> None:
+    """Refuse copies of a file under another name; only files of the same size are
+    read.
+    """
+    sizes: dict[int, list[Path]] = {}
+    for path in paths:
+        if path.is_file():
+            sizes.setdefault(path.stat().st_size, []).append(path)
+    for alike in sizes.values():
+        seen: dict[bytes, Path] = {}
+        for path in alike if len(alike) > 1 else []:
+            with open(path, "rb") as file:
+                content = hashlib.file_digest(file, "sha256").digest()
+            if (same := seen.setdefault(content, path)) is not path:
+                raise refused("same content", path=path, same=same)
+
+
+def open_file(
+    path: str | PathLike[str], *, missing: Sequence[str] = ()
+) -> PeopleFiles | Atoms:
+    """Recognise a file by its content; an atoms file is loaded. `missing` as for
+    `PeopleFiles`.
+    """
+    path = Path(path)
+    kind = _kind(path)
+    if kind == "parquet":
+        parquet = ParquetFile(path)
+        if atoms_header(parquet.schema) is None:
+            return ParquetFiles([parquet])
+        return Atoms.load(path)
+    if kind != "zip" and path.suffix.lower() in (".parquet", ".pq"):
+        raise FileFormatError(
+            f"{path} is not a Parquet file, despite its name. Is it cut off?"
+        )
+    if kind == "zip":
+        file = ExcelFile(path)
+    else:
+        file = CsvFile(path, compression=kind)
+    return TextFiles([file], missing=missing)
+
+
+def _kind(path: Path) -> str:
+    """What the first bytes say: parquet, gzip, zstd, zip for Excel, or none for
+    text.
+    """
+    if path.is_dir():
+        ending = next(
+            (ending for ending in ENDINGS if any(path.glob(f"*{ending}"))), ENDINGS[0]
+        )
+        raise InputError(
+            f"{path} is a folder", next_step=f'name files in it, say "{path}/*{ending}"'
+        )
+    refuse_special(path)
+    if not path.exists():
+        raise _no_file(path)
+    with path.open("rb") as file:
+        start = file.read(4096)
+    if not start.strip():
+        raise FileFormatError(f"{path} is empty")
+    kind = next(
+        (kind for magic, kind in _MAGIC.items() if start.startswith(magic)), "none"
+    )
+    unreadable = (
+        (kind == "zip" and not _is_workbook(path), "a zip archive", "unpack it"),
+        (
+            kind == "xls",
+            "an Excel workbook in the old format (.xls)",
+            "save it as .xlsx or CSV",
+        ),
+        (kind == "utf16", "UTF-16 text", "save it as UTF-8 (in Excel: CSV UTF-8)"),
+        (
+            kind == "none" and b"\0" in start,
+            "neither text nor Parquet",
+            "save the table as CSV or Parquet",
+        ),
+    )
+    for holds, what, step in unreadable:
+        if holds:
+            raise FileFormatError(f"{path} is {what}", next_step=step)
+    return kind
+
+
+def _is_workbook(path: Path) -> bool:
+    try:
+        with ZipFile(path) as archive:
+            return "xl/workbook.xml" in archive.namelist()
+    except BadZipFile:
+        return path.suffix.lower() == ".xlsx"  # cut off
+
+
+def _no_file(path: Path) -> InputError:
+    if not path.parent.is_dir():
+        return InputError(f"there is no file {path}, nor a folder {path.parent}")
+    close = get_close_matches(
+        path.name, [other.name for other in path.parent.iterdir()], n=1
+    )
+    hint = f"Did you mean {path.parent / close[0]}?" if close else None
+    return InputError(f"there is no file {path}", next_step=hint)
+
+
+def open_people(
+    paths: Sequence[Path], *, missing: Sequence[str] = (), advice: str
+) -> list[PeopleFiles]:
+    """Open files with one row per person; files of atoms are refused with this
+    advice.
+    """
+    sources = []
+    for path in paths:
+        people = open_file(path, missing=missing)
+        if isinstance(people, Atoms):
+            raise InputError(
+                f"{path} is an atoms file; this needs one row per person",
+                next_step=advice,
+            )
+        sources.append(people)
+    return sources
+
+
+def open_files(paths: Sequence[Path], *, missing: Sequence[str] = ()) -> PeopleFiles:
+    """Open files as one table; they must be either all Parquet or all text, and the
+    content decides.
+    """
+    opened = open_people(
+        paths, missing=missing, advice="Load it, or merge it with propcal merge"
+    )
+    kinds = ["Parquet" if isinstance(file, ParquetFiles) else "text" for file in opened]
+    for path, kind in zip(paths, kinds):
+        if kind != kinds[0]:
+            raise refused(
+                "other format", first=paths[0], kind=kinds[0], path=path, other=kind
+            )
+    parts = [part for file in opened for part in file.parts]
+    return type(opened[0])(parts, missing=missing)
+
+
+def check_same_columns(
+    sources: Sequence[PeopleFiles], *, as_text: bool, only: Sequence[str] | None = None
+) -> None:
+    """Refuse files whose columns differ from the first file's (all of them in order, or
+    those in `only`).
+    """
+    if len(sources) < 2:
+        return
+    first = sources[0]
+    schema = first.schema(as_text=as_text)
+    types = {
+        field.name: field.type for field in schema if only is None or field.name in only
+    }
+    for other in sources[1:]:
+        found = {field.name: field.type for field in other.schema(as_text=as_text)}
+        for name, kind in types.items():
+            if name not in found:
+                raise InputError(
+                    f"{other.path} has no column {name!r}, but {first.path} has one"
+                )
+            if found[name] != kind:
+                where = {"path": other.path, "first": first.path}
+                raise refused(
+                    "other type", name=name, found=found[name], kind=kind, **where
+                )
+        if only is None and other.names != first.names:
+            more = [name for name in other.names if name not in types]
+            if more:
+                raise InputError(
+                    f"{other.path} has a column {more[0]!r}, but {first.path} does not"
+                )
+            raise InputError(
+                f"{other.path} has its columns in a different order from {first.path}"
+            )
+
+
+def are_paths(data: Any) -> bool:
+    """Whether data are given as a path, a pattern, or a list of these."""
+    several = data if isinstance(data, (list, tuple)) else [data]
+    return all(isinstance(one, (str, PathLike)) for one in several)
+
+
+def source_of(data: Any, title: str = "frame", **options: Any) -> Source:
+    """Files with the options of `FileSource`, or a frame of any kind."""
+    if are_paths(data):
+        return FileSource(data, **options)
+    return frame_source(data, title)
+
+
+class FileSource(Source):
+    """Files of people; `na`, `memory_limit`, `threads` and `progress` as for
+    `Atoms.from_files`.
+    """
+
+    def __init__(
+        self,
+        files: Files,
+        *,
+        na: Sequence[str] = (),
+        memory_limit: str | int | None = None,
+        threads: int | None = None,
+        progress: Callable[[float], None] | None = None,
+    ) -> None:
+        self.memory = duck.memory_bytes(memory_limit)
+        self.threads = threads
+        if threads is not None:
+            check_number("threads", threads, at_least=1, whole=True)
+        self.paths = find_files(files)
+        self.na = na
+        self.progress = progress
+        self.title = listed([str(path) for path in self.paths])
+
+    @property
+    def names(self) -> list[str]:
+        """The columns of the first file."""
+        return self._files.names
+
+    @cached_property
+    def _files(self) -> PeopleFiles:
+        return open_files(self.paths, missing=self.na)
+
+    @contextmanager
+    def opened(
+        self, wanted: Sequence[str], too_large: Callable[[Any], PropcalError]
+    ) -> Iterator[tuple[Any, PeopleFiles]]:
+        """A connection, and the files opened in it; says why they cannot be read,
+        without their content.
+
+        `too_large` makes the error if memory is not enough.
+        """
+        with (
+            duck.limited(self.memory, self.threads) as engine,
+            duck.watched(engine, self.progress),
+        ):
+            files = self._files.read_by(engine)
+            try:
+                yield engine, files
+                return
+            except duckdb.OutOfMemoryException as error:
+                if duck.disk_full(error):
+                    raise duck.no_room() from None
+            except duckdb.InterruptException:
+                raise
+            except duckdb.Error as error:
+                raise (
+                    duck.no_room()
+                    if duck.disk_full(error)
+                    else files.trouble(error, wanted)
+                ) from None
+            raise too_large(engine) from None
+
+    def columns(self, wanted: Sequence[str], kinds: Kinds = formats.ANY) -> Columns:
+        """The wanted columns, in the order of the rows."""
+        with self.opened(
+            wanted, lambda _: refused("columns too large", n=len(wanted))
+        ) as (engine, files):
+            engine.execute(
+                "SET preserve_insertion_order = true"
+            )  # rows of several queries go together
+            reader = relation(engine, files, wanted, kinds).to_arrow_reader(COLUMN_ROWS)
+            batches = []
+            for batch in reader:
+                check_stop()
+                batches.append(batch)
+            return dict(
+                zip(wanted, pa.Table.from_batches(batches, reader.schema).columns)
+            )
+
+    def reduce(self, columns: NamedColumns) -> Atoms:
+        """The atoms of the named columns, by one aggregation."""
+        bits = columns.bits
+        wanted = columns.wanted
+        rows: Any = None
+
+        def coarsest() -> Atoms:
+            return atoms_of_totals(*totals(rows, replace(columns, resolution=0.5)))
+
+        def too_large(engine: Any) -> PropcalError:
+            return _would_fit(engine, coarsest if rows is not None else None, bits)
+
+        with self.opened(wanted, too_large) as (engine, files):
+            unused = [name for name in files.names if name not in wanted]
+            rows = duck.fewer_threads(
+                engine, lambda: people_relation(engine, files, columns)
+            )
+            rows, columns = with_events(rows, columns)
+            refuse_identifiers(rows, columns)
+            if columns.cluster is not None:
+                whole = coarsest()  # so that errors count the problems in all rows
+                if columns.weight is not None:
+                    columns = replace(
+                        columns,
+                        weight_kind="frequency" if whole.frequencies else "survey",
+                    )
+                atoms = _with_clusters(complete_rows(rows, columns), columns)
+                return replace(atoms, left_out=whole.left_out)
+            found = duck.fewer_threads(engine, lambda: totals(rows, columns))
+            unused_id = warn_of_undeclared(
+                unused, lambda name: count_file_values(engine, files, name)
+            )
+        # after DuckDB has freed its memory, which lowers the peak by a third
+        return replace(atoms_of_totals(*found), unused_id=unused_id)
+
+
+def relation(
+    engine: Any, files: PeopleFiles, wanted: Sequence[str], kinds: Kinds
+) -> Any:
+    """The wanted columns of the files as a relation of DuckDB."""
+    alike: dict[str, str] = {}
+    for name in wanted:
+        if not name:
+            raise InputError(
+                "a column without a name cannot be used", next_step="Give it a name"
+            )
+        if (other := alike.setdefault(name.casefold(), name)) != name:
+            raise refused("columns by case", other=other, name=name)
+    columns = ", ".join(f"w{k} AS {named(name)}" for k, name in enumerate(wanted))
+    return engine.sql(f"SELECT {columns} FROM ({files.query(wanted, kinds)})")
+
+
+def count_file_values(engine: Any, files: PeopleFiles, name: str) -> tuple[int, int]:
+    """How many rows have a value in an unused column, and how many different values
+    these have.
+
+    A column that cannot be read, or that some files do not have, is no reason to refuse
+    them.
+    """
+    try:
+        column = f"SELECT w0 FROM ({files.query([name], {name: formats.TEXT})}) LIMIT {MOST_COUNTED}"
+        rows, different = engine.sql(
+            f"SELECT count(w0), count(DISTINCT w0) FROM ({column})"
+        ).fetchall()[0]
+    except duckdb.InterruptException:
+        raise
+    except (duckdb.Error, InputError, ValueError):
+        return 0, 0
+    return rows, different
+
+
+def people_relation(
+    engine: Any, files: PeopleFiles, columns: NamedColumns, also: Sequence[str] = ()
+) -> Any:
+    """The wanted columns, and others, as a relation; those that are compared or summed
+    must be numeric.
+    """
+    attributes = columns.attributes
+    recipes = {
+        name: made for name, made in attributes.items() if not isinstance(made, str)
+    }
+    made_of = [
+        name
+        for name in numeric_columns(recipes, [*attributes])
+        if name not in _plain(columns)
+    ]
+    kinds = dict.fromkeys([*columns.roles, *made_of], formats.NUMBER) | {
+        columns.outcome: formats.LENIENT
+    }
+    return relation(engine, files, list(dict.fromkeys([*columns.wanted, *also])), kinds)
+
+
+def _plain(columns: NamedColumns) -> list[str]:
+    """The columns that are attributes themselves."""
+    return [made for made in columns.attributes.values() if isinstance(made, str)]
+
+
+def refuse_identifiers(rows: Any, columns: NamedColumns) -> None:
+    """Refuse identifiers and measurements by the first rows, before all rows are
+    aggregated.
+    """
+    own = [name for name in columns.words.attributes([]) if name in _plain(columns)]
+    first: Any = rows.limit(FIRST_ROWS).to_arrow_table() if own else None
+    for name in own:
+        seen = f"the first {len(first):,} rows"
+        codes_too = name in columns.words.as_levels
+        fitting_values(
+            name, None, {name: first[name]}, None, seen=seen, as_levels=codes_too
+        )
+
+
+def _with_clusters(rows: Any, columns: NamedColumns) -> Atoms:
+    """Atoms in batches, because the patient IDs are hashed in Python; the atoms of
+    batches are then added.
+
+    Atoms of similar size are added first, so that each atom is added only a few times,
+    not once per batch.
+    """
+    sums: list[Atoms] = []
+    for batch in rows.to_arrow_reader(BATCH_ROWS):
+        check_stop()
+        with (
+            warnings.catch_warnings()
+        ):  # of all rows together, they were warned of before
+            warnings.simplefilter("ignore")
+            sums.append(columns.atoms(dict(zip(batch.schema.names, batch.columns))))
+        while len(sums) > 1 and len(sums[-1]) >= len(sums[-2]) / 2:
+            last = sums.pop()
+            sums[-1] = sums[-1] + last
+    return sum(sums[1:], sums[0])
+
+
+def _would_fit(
+    engine: Any, coarsest: Callable[[], Atoms] | None, bits: int
+) -> PropcalError:
+    """The error if memory is not enough, with a resolution for which it would be."""
+    memory = duck.memory_bytes(duck.setting(engine, "memory_limit")) or 0
+    told = f"the table of atoms does not fit into {memory / 1e9:.2g} GB of memory"
+    try:
+        n_patterns = 0 if coarsest is None else len(coarsest().patterns)
+    except duckdb.Error:
+        n_patterns = 0
+    if not n_patterns:
+        return refused("no memory", told=told)
+    fits = int(np.clip(log2(max(memory / (ATOM_BYTES * n_patterns), 1.0)), 0, bits - 1))
+    if fits < 4:
+        return refused(
+            "no memory", told=f"{told}: there are {n_patterns:,} combinations of groups"
+        )
+    return refused("coarser scores", told=told, resolution=f"2**-{fits}")

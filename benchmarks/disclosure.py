@@ -1,12 +1,11 @@
 """Whether a protected page says what the terminal says, on generated data or on a file.
 
-    python benchmarks/disclosure.py                       # about five minutes; writes
-    results/disclosure.json python benchmarks/disclosure.py visits.csv --score risk
-    --outcome died --groups race,sex
+    python benchmarks/disclosure.py                       # about five minutes; writes results/disclosure.json
+    python benchmarks/disclosure.py visits.csv --score risk --outcome died --groups race,sex
 
-Generated: 300 to 100,000 people, outcome rates of 1, 4 and 30 %, few and many groups,
-tied scores, scores of 0 and 1, repeat visits. Of each data set an audit and a
-comparison with a corrected score are protected, and compared with the exact ones:
+Generated: 300 to 100,000 people, outcome rates of 1, 4 and 30 %, few and many groups, tied scores, scores of
+0 and 1, repeat visits. Of each data set an audit and a comparison with a corrected score are protected, and
+compared with the exact ones:
 
 - measures of everybody (slope, intercept, AUROC, Brier score, log loss, typical gap) at their printed digits;
 - signs of all differences before and after; findings of groups and cells, and the conclusion;
@@ -14,8 +13,8 @@ comparison with a corrected score are protected, and compared with the exact one
 - how many groups of at least 100 people, 11 with the outcome and 11 without it, are withheld;
 - the processor time of a page, in times of one without protection.
 
-`--attack` also counts how many values integer programming over a whole page leaves for
-each small count."""
+`--attack` also counts how many values integer programming over a whole page leaves for each small count.
+"""
 
 from __future__ import annotations
 

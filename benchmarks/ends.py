@@ -1,13 +1,11 @@
-"""The ends of a score: piles of scores of exactly 0 and 1, and scores that a forest
-squeezed together.
+"""The ends of a score: piles of scores of exactly 0 and 1, and scores that a forest squeezed together.
 
-    python benchmarks/ends.py [--worlds "piles;squeezed"] [--sets 12] [--seed 2000]
-    [--mcgrad]
+    python benchmarks/ends.py [--worlds "piles;squeezed"] [--sets 12] [--seed 2000] [--mcgrad]
 
-Prints, for each world and method: expected log loss above that of the true risk (x
-10,000), PMC and rms error against the true risk, and the mean corrected score of people
-with a score of 1 and of 0. `spline` is one plain spline for everybody. Settings were
-chosen on seeds from 1,000, and reported on seeds from 2,000."""
+Prints, for each world and method: expected log loss above that of the true risk (x 10,000), PMC and rms error
+against the true risk, and the mean corrected score of people with a score of 1 and of 0. `spline` is one
+plain spline for everybody. Settings were chosen on seeds from 1,000, and reported on seeds from 2,000.
+"""
 
 from __future__ import annotations
 

@@ -1,14 +1,12 @@
-"""What people feel: commands from start to end, each in a new process, and the time
-that goes into imports.
+"""What people feel: commands from start to end, each in a new process, and the time that goes into imports.
 
-    python benchmarks/felt.py             # best of 5, about two minutes python
-    benchmarks/felt.py --cold      # also the first demo on a machine, when numba
-    compiles
+    python benchmarks/felt.py             # best of 5, about two minutes
+    python benchmarks/felt.py --cold      # also the first demo on a machine, when numba compiles
 
-The people are 10,000 generated visits in a CSV file, with a score by a logistic
-regression that does not know their groups. Wall time is what people wait for. Processor
-time is nearly the same on a quiet machine, and is all that can be compared on a busy
-one. Writes benchmarks/results/felt.json."""
+The people are 10,000 generated visits in a CSV file, with a score by a logistic regression that does not know
+their groups. Wall time is what people wait for. Processor time is nearly the same on a quiet machine, and is
+all that can be compared on a busy one. Writes benchmarks/results/felt.json.
+"""
 
 from __future__ import annotations
 

@@ -1,27 +1,26 @@
-"""How many small faults in the statistics, the fit and the protection do the fast tests
-notice?
+"""How many small faults in the statistics, the fit and the protection do the fast tests notice?
 
-    python benchmarks/mutants.py --most 300 --seed 1 -o mutants.csv      # the survivors
-    are listed there python benchmarks/mutants.py --again mutants.csv -o again.csv
-    # survivors only, after a new test python benchmarks/mutants.py --only protect -o
-    mutants.csv           # one folder: takes less time
+    python benchmarks/mutants.py --most 300 --seed 1 -o mutants.csv      # the survivors are listed there
+    python benchmarks/mutants.py --again mutants.csv -o again.csv        # survivors only, after a new test
+    python benchmarks/mutants.py --only protect -o mutants.csv           # one folder: takes less time
+    python benchmarks/mutants.py --jobs 16 -o mutants.csv                # 16 processes
 
-Each mutant is one change of one function or constant: another comparison, operator,
-number or condition. Types, what errors say, default values and compiled loops (which
-tests compare with tests/oracle.py) are left out. Of the fast tests of the same folders,
-those that run the changed statement are run until one fails: the quickest first, and 30
-seconds of them at most. A mutant that takes four times as long counts as noticed.
-Survivors are for a reader to judge: some change nothing that anybody could see. Needs
-`coverage`.
+Each mutant is one change of one function or constant: another comparison, operator, number or condition.
+Types, what errors say, default values and compiled loops (which tests compare with tests/oracle.py) are left
+out. Of the fast tests of the same folders, those that run the changed statement are run until one fails: the
+quickest first, and 30 seconds of them at most. A mutant that takes four times as long counts as noticed.
+Survivors are for a reader to judge: some change nothing that anybody could see. Needs `coverage`.
 
-Modules and tests are imported once; each mutant is a fork of that process, in which the
-code of one function, or the value of one constant, is replaced."""
+Modules and tests are imported once; each mutant is a fork of that process, in which the code of one function,
+or the value of one constant, is replaced.
+"""
 
 import argparse
 import ast
 import csv
 import gc
 import multiprocessing
+import multiprocessing.connection
 import os
 import pickle
 import random
@@ -33,6 +32,7 @@ from functools import _lru_cache_wrapper
 from importlib import import_module
 from pathlib import Path
 from types import CodeType, FunctionType
+from typing import NamedTuple
 
 os.environ["OMP_NUM_THREADS"] = "1"  # threads do not survive a fork
 
@@ -41,30 +41,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src"
-MODULES = {
-    "auditing": [
-        "bin_free",
-        "chance",
-        "decision",
-        "headcount",
-        "hypothesis_tests",
-        "rate_intervals",
-        "logistic_calibration",
-        "loss_intervals",
-        "measures",
-        "named_errors",
-    ],
-    "core.fit": [
-        "additive_fit",
-        "boost",
-        "evidence",
-        "log_odds_cells",
-        "smooth_fit",
-        "sweep",
-    ],
-    "protect": ["audits", "rule", "shared_atoms", "shared_corrections", "shown_counts"],
-    "monitoring": ["alarms", "e_processes", "held_out", "watched_groups"],
-}
+FOLDERS = ["core", "auditing", "protect", "monitoring", "sites"]
+EVERYWHERE = ["tests/test_promises.py"]  # run for each folder
 COMPARED = {
     ast.Lt: ast.LtE,
     ast.LtE: ast.Lt,
@@ -222,6 +200,29 @@ class Failure:
             os._exit(1)
 
 
+def merged(parts):
+    """What several processes found out about tests: by file and line, and how long each takes."""
+    lines = defaultdict(lambda: defaultdict(set))
+    seconds = {}
+    for part, durations in parts:
+        seconds |= durations
+        for name, tests in part.items():
+            for line, found in tests.items():
+                lines[name][line] |= found
+    return {name: dict(by_line) for name, by_line in lines.items()}, seconds
+
+
+def shared_out(items, jobs):
+    """The tests of a file stay together, because they share fixtures; large files come first."""
+    by_file = defaultdict(list)
+    for item in items:
+        by_file[item.path].append(item)
+    shares = [[] for _ in range(jobs)]
+    for some in sorted(by_file.values(), key=len, reverse=True):
+        min(shares, key=len).extend(some)
+    return [share for share in shares if share]
+
+
 def run_all(items):
     for item, following in zip(items, [*items[1:], None], strict=True):
         item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
@@ -262,11 +263,24 @@ def run_tests(items, path, tree, owner):
     os._exit(0)
 
 
-def outcome(items, path, tree, owner):
-    process = fork.Process(target=run_tests, args=(items, path, tree, owner))
-    process.start()
-    process.join()
-    return {0: "survived", 1: "killed"}.get(process.exitcode, "too long")
+OUTCOMES = {0: "survived", 1: "killed"}
+
+
+class Running(NamedTuple):
+    """A mutant whose tests are running, and its row of the table."""
+
+    process: multiprocessing.Process
+    row: tuple
+
+    def outcome(self):
+        self.process.join()
+        return OUTCOMES.get(self.process.exitcode, "too long")
+
+
+def first_finished(running):
+    """The first of some processes to end."""
+    ended = multiprocessing.connection.wait([one.process.sentinel for one in running])
+    return next(one for one in running if one.process.sentinel in ended)
 
 
 def chosen_tests(path, owner, statement, lines, seconds):
@@ -297,15 +311,24 @@ def share_without_tests(lines, seconds):
     return f"{found.count(False)} of {len(found):,} changes are in statements that no test runs"
 
 
+def mutated_modules():
+    """The modules of the folders that are changed."""
+    for folder in FOLDERS:
+        yield from sorted((SOURCE / "propcal" / folder).rglob("*.py"))
+
+
+def module_name(path):
+    return ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(
+        ".__init__"
+    )
+
+
 def mutants():
     """Module and number of each change."""
-    for folder, names in MODULES.items():
-        for name in names:
-            path = SOURCE.joinpath("propcal", *folder.split("."), f"{name}.py")
-            yield from (
-                (path, index)
-                for index, _ in enumerate(changes(ast.parse(path.read_text())))
-            )
+    for path in mutated_modules():
+        tree = ast.parse(path.read_text())
+        for index, _ in enumerate(changes(tree)):
+            yield path, index
 
 
 def mutant(path, index):
@@ -339,9 +362,8 @@ class Experiment:
         self.again = survivors(options.again) if options.again else None
 
     def pytest_runtestloop(self, session):
-        for folder, names in MODULES.items():
-            for name in names:
-                import_module(f"propcal.{folder}.{name}")
+        for path in mutated_modules():
+            import_module(module_name(path))
         for name in (
             "scipy.stats",
             "scipy.optimize",
@@ -361,10 +383,13 @@ class Experiment:
 
         places = list(mutants())
         random.Random(self.options.seed).shuffle(places)
-        counts = Counter()
+        self.counts = Counter()
         with self.options.output.open("w", newline="") as file:
-            table = csv.writer(file)
-            table.writerow(["module", "line", "before", "after", "tests", "outcome"])
+            self.table = csv.writer(file)
+            self.table.writerow(
+                ["module", "line", "before", "after", "tests", "outcome"]
+            )
+            running = []
             for path, index in (
                 places if self.again is not None else places[: self.options.most]
             ):
@@ -373,25 +398,46 @@ class Experiment:
                 if self.again is not None and (name, before, after) not in self.again:
                     continue
                 tests = chosen_tests(path, owner, statement, lines, seconds)
-                result = (
-                    outcome([items[test] for test in tests], path, tree, owner)
-                    if tests
-                    else "not run"
+                row = (name, statement[-1], before, after, len(tests))
+                if not tests:
+                    self.keep(row, "not run")
+                    continue
+                if len(running) == self.options.jobs:
+                    one = first_finished(running)
+                    running.remove(one)
+                    self.keep(one.row, one.outcome())
+                    file.flush()
+                chosen = [items[test] for test in tests]
+                process = fork.Process(
+                    target=run_tests, args=(chosen, path, tree, owner)
                 )
-                counts[result] += 1
-                table.writerow([name, statement[-1], before, after, len(tests), result])
-                file.flush()
-                print(f"{sum(counts.values())} {dict(counts)}", file=sys.stderr)
+                process.start()
+                running.append(Running(process, row))
+            for one in running:
+                self.keep(one.row, one.outcome())
         return True
+
+    def keep(self, row, outcome):
+        """Write what became of a mutant."""
+        self.counts[outcome] += 1
+        self.table.writerow([*row, outcome])
+        print(
+            f"{sum(self.counts.values())} {dict(self.counts)}",
+            file=sys.stderr,
+            flush=True,
+        )
 
     def tests_by_line(self, items):
         """Kept in a file if one is named, because finding out takes minutes."""
         kept = self.options.tests
         if kept and kept.exists():
             return pickle.loads(kept.read_bytes())
-        here, there = fork.Pipe(duplex=False)
-        fork.Process(target=find_tests, args=(there, items)).start()
-        found = here.recv()
+        pipes = []
+        for share in shared_out(items, self.options.jobs):
+            here, there = fork.Pipe(duplex=False)
+            fork.Process(target=find_tests, args=(there, share)).start()
+            pipes.append(here)
+        found = merged([pipe.recv() for pipe in pipes])
         if kept:
             kept.write_bytes(pickle.dumps(found))
         return found
@@ -404,7 +450,7 @@ def main():
     parser.add_argument("--most", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument(
-        "--only", nargs="+", choices=MODULES, help="change and test these folders only"
+        "--only", nargs="+", choices=FOLDERS, help="change and test these folders only"
     )
     parser.add_argument(
         "--again", type=Path, help="try the survivors of an earlier run"
@@ -412,15 +458,15 @@ def main():
     parser.add_argument(
         "--tests", type=Path, help="keep here which tests run which lines, or read it"
     )
+    parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
     parser.add_argument("-o", "--output", type=Path, required=True)
     options = parser.parse_args()
     os.chdir(ROOT)
-    for folder in {*MODULES} - {*(options.only or MODULES)}:
-        del MODULES[folder]
-    folders = [folder.replace(".", "/") for folder in MODULES]
+    FOLDERS[:] = [folder for folder in FOLDERS if folder in (options.only or FOLDERS)]
     tests = [
-        f"{root}/{folder}" for root in ("tests", "src/propcal") for folder in folders
+        f"{root}/{folder}" for root in ("tests", "src/propcal") for folder in FOLDERS
     ]
+    tests += EVERYWHERE
     pytest.main(
         [*tests, "-q", "-s", "-p", "no:cacheprovider"], plugins=[Experiment(options)]
     )

@@ -1,19 +1,18 @@
-"""Points: do they help people who were left out, leave a perfect score alone, and take
-little time?
+"""Points: do they help people who were left out, leave a perfect score alone, and take little time?
 
-    python benchmarks/points.py real [--mcgrad] [--only adult,law] --sets 5 python
-    benchmarks/points.py perfect --sets 200         # perfect scores: how often are
-    points given? python benchmarks/points.py perfect --sets 1000 --curves    # how
-    often is anything else changed? python benchmarks/points.py speed [--mcgrad]
+    python benchmarks/points.py real [--mcgrad] [--only adult,law] --sets 5
+    python benchmarks/points.py perfect --sets 200         # perfect scores: how often are points given?
+    python benchmarks/points.py perfect --sets 1000 --curves    # how often is anything else changed?
+    python benchmarks/points.py speed [--mcgrad]
 
-`real` has the sets of benchmarks/discover.py, which says where they come from, and one
-of scikit-learn. A third of each makes the score, a third corrects it, and a third
-judges. Scores: a weak model (logistic regression), a competent one (boosted trees), and
-one as a vendor sells it: the logistic regression of a few columns, as a score from 1 to
-10 that is rescaled to risks. Settings were chosen on seeds below 1,000; sets begin with
-seed 1,000. Each line is JSON, the mean over so many random divisions; losses are log
-losses times 1,000. A difference from the raw score or from MCGrad is level if it is
-within one paired standard error, over people and divisions."""
+`real` has the sets of benchmarks/discover.py, which says where they come from, and one of scikit-learn. A
+third of each makes the score, a third corrects it, and a third judges. Scores: a weak
+model (logistic regression), a competent one (boosted trees), and one as a vendor sells it: the logistic
+regression of a few columns, as a score from 1 to 10 that is rescaled to risks. Settings were chosen on seeds
+below 1,000; sets begin with seed 1,000. Each line is JSON, the mean over so many random divisions; losses
+are log losses times 1,000. A difference from the raw score or from MCGrad is level if it is within one
+paired standard error, over people and divisions.
+"""
 
 from __future__ import annotations
 

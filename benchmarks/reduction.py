@@ -1,15 +1,13 @@
-"""Time and memory of reducing files to atoms, relative to a plain DuckDB query with the
-same GROUP BY.
+"""Time and memory of reducing files to atoms, relative to a plain DuckDB query with the same GROUP BY.
 
-    python benchmarks/reduction.py                        # 10^6 and 10^7 rows python
-    benchmarks/reduction.py --rows 1e6 1e7 1e8     # needs 1.2 GB of disk for the
-    largest python benchmarks/reduction.py --spark                # and Spark, local[2],
-    against Spark SQL
+    python benchmarks/reduction.py                        # 10^6 and 10^7 rows
+    python benchmarks/reduction.py --rows 1e6 1e7 1e8     # needs 1.2 GB of disk for the largest
+    python benchmarks/reduction.py --spark                # and Spark, local[2], against Spark SQL
 
-Writes benchmarks/results/reduction.json and reduction.md. The data have 7 x 2 x 4 = 56
-patterns, a beta(2, 4) score and a binary outcome. Runs alternate in pairs, and ratios
-are computed within a pair, because they vary less on a busy machine than times do. CPU
-seconds, which vary least, are reported as well."""
+Writes benchmarks/results/reduction.json and reduction.md. The data have 7 x 2 x 4 = 56 patterns, a beta(2, 4)
+score and a binary outcome. Runs alternate in pairs, and ratios are computed within a pair, because they vary
+less on a busy machine than times do. CPU seconds, which vary least, are reported as well.
+"""
 
 from __future__ import annotations
 

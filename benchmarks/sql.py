@@ -1,15 +1,14 @@
-"""Time for correcting scores with SQL, as a ratio to a plain copy of the same rows, and
-the size of the SQL.
+"""Time for correcting scores with SQL, as a ratio to a plain copy of the same rows, and the size of the SQL.
 
     python benchmarks/sql.py                            # DuckDB 10^7 rows, SQLite 10^6
-    python benchmarks/sql.py postgres --dsn DSN         # 10^6 rows python
-    benchmarks/sql.py spark                      # 10^7 rows, beside Correction.apply;
-    on Linux
+    python benchmarks/sql.py postgres --dsn DSN         # 10^6 rows
+    python benchmarks/sql.py spark                      # 10^7 rows, beside Correction.apply; on Linux
 
-One correction is large (120 patterns of four attributes), one is small (10 patterns of
-two), and one is small and has points; all are default fits. Ratios are those of
-processor time on DuckDB and Spark, of time elsewhere: the median of pairs of runs. Adds
-its rows to benchmarks/results/sql.json."""
+One correction is large (120 patterns of four attributes), one is small (10 patterns of two), and one is small
+and has points; all are default fits. Ratios are those of processor time on DuckDB and Spark, of time
+elsewhere: the median of pairs of runs.
+Adds its rows to benchmarks/results/sql.json.
+"""
 
 from __future__ import annotations
 

@@ -1,17 +1,16 @@
-"""How often propcal says something false: worlds whose truth is known, and every claim
-judged against it.
+"""How often propcal says something false: worlds whose truth is known, and every claim judged against it.
 
-    python benchmarks/truth.py                  # 200 data sets of each world, some 40
-    minutes on two cores python benchmarks/truth.py --sets 20 perfect bend
+    python benchmarks/truth.py                  # 200 data sets of each world, some 40 minutes on two cores
+    python benchmarks/truth.py --sets 20 perfect bend
 
-Each data set has 1,000 to 50,000 people; sites have 12 to 300 expected events each,
-monitors 24 months of 600 people, searches 3,000 to 50,000 people. A claim is false if
-its direction is not that of the truth: for everybody and groups, the sum of the true
-risks minus the sum of the scores; for a shape, the same among people with the scores
-that are named; for a difference from the overall error, the mean effect of the group
-minus that of the others; for slopes that differ, whether they do. A certificate is
-false if any group is further off than it allows, "within 20 %" if any group tested is.
-Writes results/truth.json and results/truth.md."""
+Each data set has 1,000 to 50,000 people; sites have 12 to 300 expected events each, monitors 24 months of
+600 people, searches 3,000 to 50,000 people. A claim is false if its direction is not that of the truth: for
+everybody and groups, the sum of the true risks minus the sum of the scores; for a shape, the same among
+people with the scores that are named; for a difference from the overall error, the mean effect of the group
+minus that of the others; for slopes that differ, whether they do. A certificate is false if any group is
+further off than it allows, "within 20 %" if any group tested is. Writes results/truth.json and
+results/truth.md.
+"""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ SAYS = {
 def test_examples_are_short_and_all_are_checked():
     assert [path.stem[7:] for path in EXAMPLES] == list(SAYS)
     for path in EXAMPLES:
-        assert len(path.read_text().splitlines()) < 60, path.name
+        assert len(path.read_text().splitlines()) <= 70, path.name
 
 
 @pytest.mark.parametrize("path", first(2, EXAMPLES), ids=lambda path: path.stem)

@@ -210,23 +210,19 @@ def rows_levels(frame):
 def test_ten_people_worked_by_hand():
     """Groups a (6 people) and b (4), two bins, alpha 0.1, rho 0.1, gamma 0.1.
 
-    Sweep 1. a in [0, .5): scores .2 .2 .2 .4, outcomes 0 0 0 1: rate .25, mean .25: no
-    gap.
-             a in [.5, 1]: scores .6 .8, outcomes 1 1: rate 1, mean .7: shift +.3 -> .9,
-             1 (clipped). b in [0, .5): scores .3 .3, outcomes 1 0: rate .5, mean .3:
-             shift +.2 -> .5 .5, which moves both into the upper bin. b in [.5, 1]:
-             scores .5 .5 .7 .9, outcomes 1 0 1 0: rate .5, mean .65: shift -.15 -> .35
-             .35 .55 .75; the first two are back in the lower bin.
-    Sweep 2. a in [.5, 1]: rate 1, mean .95: gap .05 < .1. b in [0, .5): rate .5, mean
-    .35: shift
-             +.15 -> .5 .5. b in [.5, 1]: rate .5, scores .5 .5 .55 .75, mean .575:
-             shift -.075 -> .425 .425 .475 .675.
-    Sweep 3. b in [0, .5): .425 .425 .475, outcomes 1 0 1: rate 2/3, mean .441667: shift
-    +.225 ->
-             .65 .65 .7. b in [.5, 1]: rate .5, mean .66875: shift -.16875 -> .48125
-             .48125 .53125 .50625.
-    Sweep 4. b in [0, .5): rate .5, mean .48125: gap .01875 < .05. b in [.5, 1]:
-    outcomes 1 0, rate
+    Sweep 1. a in [0, .5): scores .2 .2 .2 .4, outcomes 0 0 0 1: rate .25, mean .25: no gap.
+             a in [.5, 1]: scores .6 .8, outcomes 1 1: rate 1, mean .7: shift +.3 -> .9, 1 (clipped).
+             b in [0, .5): scores .3 .3, outcomes 1 0: rate .5, mean .3: shift +.2 -> .5 .5, which
+             moves both into the upper bin.
+             b in [.5, 1]: scores .5 .5 .7 .9, outcomes 1 0 1 0: rate .5, mean .65: shift -.15
+             -> .35 .35 .55 .75; the first two are back in the lower bin.
+    Sweep 2. a in [.5, 1]: rate 1, mean .95: gap .05 < .1. b in [0, .5): rate .5, mean .35: shift
+             +.15 -> .5 .5. b in [.5, 1]: rate .5, scores .5 .5 .55 .75, mean .575: shift -.075 ->
+             .425 .425 .475 .675.
+    Sweep 3. b in [0, .5): .425 .425 .475, outcomes 1 0 1: rate 2/3, mean .441667: shift +.225 ->
+             .65 .65 .7. b in [.5, 1]: rate .5, mean .66875: shift -.16875 -> .48125 .48125 .53125
+             .50625.
+    Sweep 4. b in [0, .5): rate .5, mean .48125: gap .01875 < .05. b in [.5, 1]: outcomes 1 0, rate
              .5, mean .51875: gap -.01875, less than .05. No update: done.
     """
     group = ["a"] * 6 + ["b"] * 4

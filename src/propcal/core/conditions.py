@@ -5,8 +5,12 @@ A condition compares a column with a value by ``=`` (or ``==``), ``!=``, ``<``, 
 ``>``, ``>=``, ``in [a, b]``, ``not in [a, b]``, ``is missing`` or ``is not missing``; a
 column by itself must hold truth values. Conditions can be combined with ``and``,
 ``or``, ``not`` and parentheses. Put column names with spaces in `backquotes` and texts
-with spaces in quotes. A missing value only passes ``is missing``. Conditions are never
-passed to Python's ``eval``.
+with spaces in quotes. Conditions are never passed to Python's ``eval``.
+
+`meets` says who meets a condition, wherever it is evaluated: ``<``, ``<=``, ``>`` and
+``>=`` compare numbers; ``=``, ``!=``, ``in`` and a column by itself compare levels (see
+`propcal.reading.levels`). A missing value passes no test but ``is missing``, so that
+``not ward = ICU`` holds for it and ``ward != ICU`` does not.
 """
 
 from __future__ import annotations
@@ -16,7 +20,8 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from operator import and_, ge, gt, le, lt, or_
+from typing import Any, Protocol
 
 from propcal.errors import InputError, PropcalError, is_unicode, plain, refused
 
@@ -42,7 +47,8 @@ MOST_CUTS_SHOWN = 20
 MOST_DIGITS = MOST_EXPONENT = (
     400  # of a number; double precision ends near 1e308 and 1e-324
 )
-BY_SIZE = ("<", "<=", ">", ">=")  # what compares numbers
+COMPARE: dict[str, Callable[[Any, Any], Any]] = {"<": lt, "<=": le, ">": gt, ">=": ge}
+BY_SIZE = tuple(COMPARE)  # what compares numbers
 _WORDS = ("and", "or", "not", "in", "is", "missing")
 
 
@@ -109,6 +115,54 @@ def tests_of(condition: Condition) -> Iterator[ColumnTest]:
 def columns_of(condition: Condition) -> list[str]:
     """The columns that a condition reads, without duplicates."""
     return list(dict.fromkeys(test.column for test in tests_of(condition)))
+
+
+class TestedColumn(Protocol):
+    """The column of a test, as an array of rows or as an expression of an engine."""
+
+    def missing(self) -> Any:
+        """Which values are missing; never null."""
+
+    def compares(self, compare: Callable[[Any, Any], Any], limit: float) -> Any:
+        """Which values are numbers on this side of a limit; no missing value is."""
+
+    def is_wanted(self) -> Any:
+        """Which values have a level that the test asks for; undefined for missing
+        ones.
+        """
+
+
+def meets(condition: Condition, column_of: Callable[[ColumnTest], TestedColumn]) -> Any:
+    """Who meets a condition, from the columns of its tests."""
+    if isinstance(condition, ColumnTest):
+        return _passes(condition, column_of(condition))
+    if isinstance(condition, Not):
+        return ~meets(condition.part, column_of)
+    parts = [meets(part, column_of) for part in condition.parts]
+    return join_in_pairs(parts, and_ if condition.op == "and" else or_)
+
+
+def _passes(test: ColumnTest, column: TestedColumn) -> Any:
+    if test.op in COMPARE:
+        return column.compares(COMPARE[test.op], float(test.values[0]))
+    if test.op == "missing":
+        return column.missing()
+    wanted = column.is_wanted()
+    if test.op == "!=":
+        return ~column.missing() & ~wanted
+    return ~column.missing() & wanted
+
+
+def join_in_pairs(parts: Sequence[Any], join: Callable[[Any, Any], Any]) -> Any:
+    """Join several arrays or expressions in pairs, because engines refuse expressions
+    that are nested too deeply.
+    """
+    half = len(parts) // 2
+    if half:
+        return join(
+            join_in_pairs(parts[:half], join), join_in_pairs(parts[half:], join)
+        )
+    return parts[0]
 
 
 def parse(text: str) -> Condition:

@@ -40,7 +40,7 @@ from propcal.core.patterns import BESIDE, KEY
 from propcal.core.reduction import atoms_of_sums, sums_of_counts
 from propcal.errors import InputError, refused
 from propcal.errors import named as named_in_sql
-from propcal.reading import derived_columns as ex
+from propcal.reading import engine_expressions as ex
 from propcal.reading import levels
 from propcal.reading.derived_columns import fitting_values
 from propcal.reading.frames import RECODE, require

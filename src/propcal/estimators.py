@@ -45,8 +45,13 @@ from propcal.errors import InputError, Message, refused
 from propcal.numbers import plural
 from propcal.options import Identity, Seed
 from propcal.reading.frame_arguments import method_takes_frame
-from propcal.reading.frames import attribute_columns, column_names
-from propcal.reading.rows import checked_rows, wanted_columns, warn_of_unused_ids
+from propcal.reading.frames import column_names
+from propcal.reading.rows import (
+    read_people,
+    rows_of_people,
+    wanted_columns,
+    warn_of_unused_ids,
+)
 
 __all__ = ["MCBoost", "PMCBoost"]
 
@@ -186,49 +191,49 @@ class Boost(Parameters, BaseEstimator):
         labels : dict, optional
             Names of levels for people to read: ``{"sex": {"F": "women", "M": "men"}}``.
         """
-        # which check them
         settings = self.settings()
-        called = Identity(unit=unit, labels=labels or {})
+        identity = Identity(unit=unit, labels=labels or {})
         names = self.__dict__.pop("_column_names", {})
-        roles = {
-            "score": score,
-            "y": y,
-            "sample_weight": sample_weight,
-            "cluster": cluster,
-        }
-        rules: dict[str, Any] = {"positive": positive, "drop_missing": drop_missing}
         features = self._listed("features")
-        shares = dict[str, float]()
+        searched = self._listed("discover")
         if features:
             self._refuse_roles(features, names)
-            columns = attribute_columns(sensitive_features)
-            groups = without_features(settings.definition(), list(columns), features)
-            settings = replace(
-                settings, groups=groups, intersections="all", missing="level"
-            )
-        if self.discover is not None:
-            columns = attribute_columns(sensitive_features)
-            searched = self._listed("discover")
-            self.discovered_, shares = confirmed_groups(
-                roles, columns, searched, **rules
-            )
-            groups = with_found(
-                settings.definition(), list(columns), searched, self.discovered_
-            )
-            settings = replace(
-                settings, groups=groups, intersections="all", missing="level"
-            )
-        people = (score, y, sensitive_features, sample_weight)
-        words = settings.definition()
-        rows = checked_rows(*people, cluster=cluster, groups=words, **rules)
-        if cluster is None:
-            warn_of_unused_ids(sensitive_features, words)
+
+        groups = settings.definition()
+        reads_all = features or searched
+        people, columns = read_people(
+            score,
+            y,
+            sensitive_features,
+            sample_weight,
+            cluster=cluster,
+            wanted=None if reads_all else wanted_columns(groups),
+            positive=positive,
+            drop_missing=drop_missing,
+        )
         if features:
-            learn = partial(learn_points, rows, roles, columns, features, **rules)
-        else:
-            learn = None
+            groups = without_features(groups, list(columns), features)
+        effect_shares: dict[str, float] = {}
+        if searched:
+            self.discovered_, effect_shares = confirmed_groups(
+                people, columns, searched
+            )
+            groups = with_found(groups, list(columns), searched, self.discovered_)
+        if reads_all:
+            settings = replace(
+                settings, groups=groups, intersections="all", missing="level"
+            )
+
+        rows = rows_of_people(people, columns, groups)
+        if cluster is None:
+            warn_of_unused_ids(sensitive_features, groups)
+        learn = None
+        if features:
+            learn = partial(learn_points, rows, people, columns, features)
         about = {"score": names.get("score"), "outcome": names.get("y")}
-        self._fit(rows.atoms(), settings, about, called, learn, shares, stacklevel=4)
+        self._fit(
+            rows.atoms(), settings, about, identity, learn, effect_shares, stacklevel=4
+        )
         if features:
             self._columns_in_fit = tuple(columns)
         return self

@@ -22,7 +22,7 @@ from propcal.discovery.people import People
 from propcal.discovery.search import Boxes
 from propcal.documents.discovery import finding
 from propcal.errors import InputError
-from propcal.reading.source import Table
+from propcal.reading.source import LazyColumns
 
 FAST = {"n_draws": 24}
 
@@ -437,7 +437,7 @@ def test_a_level_that_the_sample_lacks_is_not_missing(monkeypatch):
     columns["other"] = propcal.reading.frames.attribute_columns(
         pd.DataFrame({"other": sex})
     )["other"]
-    table = bin_features(Table.of(columns))
+    table = bin_features(LazyColumns.of(columns))
     plain, other = table.features
     assert not plain.pooled
     assert other.pooled
@@ -462,7 +462,7 @@ def test_found_groups_are_ordinary_groups(found, people):
 
 def test_the_best_box_of_a_pair_is_the_best_of_all_boxes():
     frame, score, y, _ = cohort(n=2000, seed=8)
-    table = bin_features(Table.of(propcal.reading.frames.attribute_columns(frame)))
+    table = bin_features(LazyColumns.of(propcal.reading.frames.attribute_columns(frame)))
     own = People(score, y, np.ones(len(y)), False)
     space = Space(table)
     data = Data(space, table.codes, own.sums(), 8.0)

@@ -18,7 +18,7 @@ from propcal.core.grid import BoolArray, FloatArray, IntArray, from_grid, ratio,
 from propcal.core.groups import Group, membership
 from propcal.core.patterns import CLUSTER, Patterns
 from propcal.core.reduction import without_clusters
-from propcal.reading.role_columns import N_CLUSTERS
+from propcal.reading.patient_ids import N_CLUSTERS
 
 Members = Callable[[Patterns], BoolArray]  # the patterns of each group
 Place = Callable[[Atoms], IntArray]  # the part of each atom

@@ -22,7 +22,7 @@ from propcal.core.conditions import Condition as Clause
 from propcal.core.grid import FloatArray, IntArray
 from propcal.reading.frames import floats, is_record
 from propcal.reading.levels import distinct, is_limit, level_key, numbers_beside_limits
-from propcal.reading.source import Table, chosen
+from propcal.reading.source import LazyColumns, chosen
 
 MOST_CUTS = 240  # so that all codes fit into a byte
 COARSE = 10  # ranges of a number in the first, coarse pass of the search
@@ -184,7 +184,7 @@ class FeatureTable:
         return replace(self, codes=np.ascontiguousarray(self.codes[:, rows]))
 
 
-def bin_features(source: Table, names: Sequence[str] | None = None) -> FeatureTable:
+def bin_features(source: LazyColumns, names: Sequence[str] | None = None) -> FeatureTable:
     """Turn columns into codes; levels and cut points are chosen from a sample of the
     rows.
 

@@ -26,7 +26,13 @@ from propcal.discovery.finding_rows import (
     group_found,
     people_headcount,
 )
-from propcal.discovery.people import in_own_order, read_people, read_rows, read_table
+from propcal.discovery.people import (
+    check_people,
+    in_own_order,
+    people_to_search,
+    read_rows,
+    read_table,
+)
 from propcal.discovery.protected_groups import (
     ProtectedGroups,
     Protection,
@@ -257,11 +263,14 @@ def discover(
         "sample_weight": sample_weight,
         "cluster": cluster,
     }
-    roles, called, given = read_rows(
+    roles, names, rows = read_rows(
         columns, features, data, hidden, na=na, memory_limit=memory_limit
     )
-    rule: dict[str, Any] = {"positive": positive, "drop_missing": drop_missing}
-    people, rows = read_people(roles, given, called, weight_kind=weight_kind, **rule)
+    checked = check_people(
+        roles, names, rows, positive=positive, drop_missing=drop_missing
+    )
+    people = people_to_search(checked, weight_kind=weight_kind)
+    rows = rows.kept(checked.used)
     protected = ProtectedGroups.of(rows, hidden) if hidden else None
     table = read_table(
         rows, people, [name for name in rows.names if name not in hidden]

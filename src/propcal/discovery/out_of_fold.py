@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from scipy import special
@@ -21,7 +20,7 @@ from propcal.discovery.people import (
     People,
     correct_for,
     in_own_order,
-    read_people,
+    people_to_search,
     read_table,
 )
 from propcal.discovery.search import (
@@ -33,8 +32,9 @@ from propcal.discovery.search import (
     search_rounds,
 )
 from propcal.errors import refused
+from propcal.reading.checked_people import CheckedPeople
 from propcal.reading.frames import Columns, require
-from propcal.reading.source import Table
+from propcal.reading.source import LazyColumns
 
 CONFIRMED = 0.05  # the level of the confirmation, divided by the number of groups
 MOST_GROUPS = 10
@@ -46,29 +46,19 @@ ANY_SIZE = 1e-3
 
 
 def confirmed_groups(
-    roles: Mapping[str, Any],
-    columns: Columns,
-    names: Sequence[str],
-    *,
-    positive: Any,
-    drop_missing: bool,
+    checked: CheckedPeople, columns: Columns, names: Sequence[str]
 ) -> tuple[dict[str, str], dict[str, float]]:
     """Find groups in each half of the people by the named columns, and confirm them in
     the other half.
 
-    `roles` has the score, y, sample_weight and cluster. Returns the condition of each
-    group by its name, and the share of its effect that is not put down to the search.
+    Returns the condition of each group by its name, and the share of its effect that is
+    not put down to the search.
     """
     require(list(columns), names)
-    how: dict[str, Any] = {
-        "weight_kind": "auto",
-        "positive": positive,
-        "drop_missing": drop_missing,
-    }
-    people, rows = read_people(
-        roles, Table.of({name: columns[name] for name in names}), **how
-    )
-    table, people, _ = in_own_order(read_table(rows, people), people)
+    people = people_to_search(checked, weight_kind="auto")
+    searched = LazyColumns.of({name: columns[name] for name in names})
+    table = read_table(searched.kept(checked.used), people)
+    table, people, _ = in_own_order(table, people)
     found: dict[str, str] = {}
     shares: dict[str, float] = {}
     for one in _confirmed(table, people):

@@ -31,11 +31,13 @@ from propcal.core.logistic import (
 from propcal.discovery.binned_features import FeatureTable, bin_features
 from propcal.errors import Argument, Column, InputError, refused
 from propcal.options import Identity
-from propcal.reading import role_columns
+from propcal.reading.checked_people import CheckedPeople, read_roles
 from propcal.reading.file_source import are_paths, source_of
-from propcal.reading.frames import Columns, attribute_columns, frame_columns, numbers
+from propcal.reading.frames import Columns, attribute_columns, frame_columns
+from propcal.reading.patient_ids import patient_codes
 from propcal.reading.people_files import LENIENT, NUMBER
-from propcal.reading.source import Table
+from propcal.reading.role_columns import RoleNames
+from propcal.reading.source import LazyColumns
 
 NEAREST = 1e-6  # scores closer to 0 or 1 than this are taken as this close
 OUTER = (0.025, 0.975)  # log-odds beyond these quantiles count as these
@@ -336,29 +338,37 @@ def read_rows(
     data: Any,
     protect: Sequence[str],
     **how: Any,
-) -> tuple[dict[str, Any], dict[str, str], Table]:
+) -> tuple[dict[str, Any], RoleNames, LazyColumns]:
     """The columns by role (score, y, sample_weight, cluster) and what messages call
     them; the other columns.
 
     The others are features and protected columns, which are read when they are needed.
     `how` are the options of files: `na` and `memory_limit`.
     """
-    roles = {name: value for name, value in given.items() if value is not None}
+    roles = {role: value for role, value in given.items() if value is not None}
     if data is None:
-        return roles, {}, Table.of(_feature_columns(features))
+        return roles, RoleNames(), LazyColumns.of(_feature_columns(features))
+
     names = _checked_names(roles, features, protect)
     source = source_of(data, "data", **how)
-    kinds = {
-        roles[name]: NUMBER for name in roles if name in ("score", "sample_weight")
-    }
-    columns = source.columns(
-        list(dict.fromkeys(roles.values())), kinds | {roles["y"]: LENIENT}
-    )
-    own = {name: columns[value] for name, value in roles.items()}
-    if not len(own["y"]) and are_paths(data):
+    kinds = {}
+    for role in ("score", "sample_weight"):
+        if role in roles:
+            kinds[roles[role]] = NUMBER
+    kinds[roles["y"]] = LENIENT
+    columns = source.columns(list(dict.fromkeys(roles.values())), kinds)
+    n = len(columns[roles["y"]])
+    if not n and are_paths(data):
         raise InputError(f"{source.title}: there are no rows")
-    called: dict[str, str] = {name: Column(value) for name, value in roles.items()}
-    return own, called, Table(tuple(names), len(own["y"]), source.columns)
+
+    columns_by_role = {role: columns[name] for role, name in roles.items()}
+    titles = RoleNames(
+        score=Column(roles["score"]),
+        outcome=Column(roles["y"]),
+        weight=Column(str(roles.get("sample_weight"))),
+        cluster=Column(str(roles.get("cluster"))),
+    )
+    return columns_by_role, titles, LazyColumns(tuple(names), n, source.columns)
 
 
 def _checked_names(
@@ -404,79 +414,64 @@ def _feature_columns(features: Any) -> Columns:
     }
 
 
-def read_people(
+def check_people(
     roles: Mapping[str, Any],
-    rows: Table,
-    called: Mapping[str, str] | None = None,
+    names: RoleNames,
+    features: LazyColumns,
     *,
-    weight_kind: str,
     positive: Any,
     drop_missing: bool,
-) -> tuple[People, Table]:
-    """Check the rows; returns the people, and the features of the rows that count.
-
-    `called` is what messages call the columns: by default as the arguments, which are
-    the roles. Roles may be None.
-    """
-    roles = {name: value for name, value in roles.items() if value is not None}
-    names = {role: role for role in ROLES} | dict(called or {})
-    own = {"score": numbers(roles["score"], names["score"])}
-    own["y"] = role_columns.outcome_numbers(roles["y"], names["y"], positive)
-    if "sample_weight" in roles:
-        own["sample_weight"] = numbers(roles["sample_weight"], names["sample_weight"])
-    sizes = {names[role]: len(column) for role, column in own.items()}
-    role_columns.check_lengths(
-        sizes | {f"feature {name!r}": n for name, n in rows.lengths.items()}
+) -> CheckedPeople:
+    """Read and check the columns by role, of the same rows as the features."""
+    people = read_roles(
+        roles["score"],
+        roles["y"],
+        roles.get("sample_weight"),
+        roles.get("cluster"),
+        names,
+        positive,
     )
-    titles = (names["score"], names["y"], names["sample_weight"])
-    weight = own.get("sample_weight")
-    troubles = role_columns.check_rows(
-        own["score"], own["y"], weight, titles, drop_missing=drop_missing
-    )
-    person = None
-    if "cluster" in roles:
-        ids = attribute_columns({"cluster": roles["cluster"]})["cluster"]
-        role_columns.check_lengths(
-            {names["y"]: len(own["y"]), names["cluster"]: len(ids)}
-        )
-        person = role_columns.patient_codes(ids, names["cluster"])[1].astype(np.int64)
-    if troubles is not None:
-        keep = troubles == role_columns.Trouble.SOUND
-        own = {role: column[keep] for role, column in own.items()}
-        rows = rows.kept(keep)
-        if person is None:
-            person = None
-        else:
-            person = np.unique(person[keep], return_inverse=True)[1]
-    score = own["score"]
-    outcome = role_columns.compact_outcomes(own["y"])
-    _refuse_unsearchable(score, outcome, names)
-    weight = own.get("sample_weight", np.ones(len(score)))
-    survey = weight_kind == "survey" or (
-        weight_kind == "auto" and bool(np.any(weight != np.rint(weight)))
-    )
-    survey = survey and "sample_weight" in own
-    return People(
-        score, outcome, weight / weight.mean() if survey else weight, survey, person
-    ), rows
+    lengths = {f"feature {name!r}": n for name, n in features.lengths.items()}
+    return people.check(lengths, drop_missing=drop_missing)
 
 
-def _refuse_unsearchable(
-    score: FloatArray, outcome: Any, names: Mapping[str, str]
-) -> None:
+def people_to_search(checked: CheckedPeople, *, weight_kind: str) -> People:
+    """The people who were checked, as a search needs them."""
+    persons = None
+    if checked.patient_ids is not None:
+        _, codes = patient_codes(checked.patient_ids, checked.names.cluster)
+        persons = codes.astype(np.int64)
+        if checked.used is not None:
+            persons = np.unique(persons[checked.used], return_inverse=True)[1]
+    _refuse_unsearchable(checked.score, checked.outcome, checked.names)
+
+    weight = checked.weight
+    if weight is None:
+        weight = np.ones(len(checked))
+        survey = False
+    elif weight_kind == "auto":
+        survey = bool(np.any(weight != np.rint(weight)))
+    else:
+        survey = weight_kind == "survey"
+    if survey:
+        weight = weight / weight.mean()
+    return People(checked.score, checked.outcome, weight, survey, persons)
+
+
+def _refuse_unsearchable(score: FloatArray, outcome: Any, names: RoleNames) -> None:
     """Refuse outcomes and scores of which no error can be told from chance."""
     if outcome.dtype.kind != "i":
-        raise refused("soft outcomes", name=names["y"])
+        raise refused("soft outcomes", name=names.outcome)
     if outcome.min() == outcome.max():
         who = "everybody" if outcome.any() else "nobody"
         people = Identity(unit="people").count(len(outcome))
-        raise refused("outcomes alike", name=names["y"], who=who, people=people)
+        raise refused("outcomes alike", name=names.outcome, who=who, people=people)
     if np.all((score == 0) | (score == 1)):
-        raise refused("decisions", name=names["score"])
+        raise refused("decisions", name=names.score)
 
 
 def read_table(
-    rows: Table, people: People, names: Sequence[str] | None = None
+    rows: LazyColumns, people: People, names: Sequence[str] | None = None
 ) -> FeatureTable:
     """The features (all columns, or those named) as codes, without those that cannot be
     searched.

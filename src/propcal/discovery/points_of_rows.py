@@ -4,9 +4,8 @@ points together.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -21,7 +20,7 @@ from propcal.core.groups import Groups, membership
 from propcal.core.logistic import log_odds
 from propcal.core.patterns import CLUSTER, KEY
 from propcal.core.reduction import without_clusters
-from propcal.discovery.people import in_own_order, read_people, read_table
+from propcal.discovery.people import in_own_order, people_to_search, read_table
 from propcal.discovery.points import (
     LIMIT,
     PointsRows,
@@ -30,9 +29,10 @@ from propcal.discovery.points import (
     with_curves,
 )
 from propcal.errors import refused
+from propcal.reading.checked_people import CheckedPeople
 from propcal.reading.frames import Columns, floats, require
 from propcal.reading.rows import Rows, feature_codes
-from propcal.reading.source import Table
+from propcal.reading.source import LazyColumns
 
 FEWEST_ROWS = 200  # with fewer, features are not tried
 MOST_LEVELS = 200  # of an attribute of groups
@@ -61,29 +61,22 @@ def without_features(
 
 def learn_points(
     rows: Rows,
-    roles: Mapping[str, Any],
+    checked: CheckedPeople,
     columns: Columns,
     names: Sequence[str],
     start: SmoothStart | None,
     *,
     effect: float,
-    positive: Any,
-    drop_missing: bool,
 ) -> LearnedPoints:
     """Learn points of the named columns beside a recalibration, if they are worth it.
 
-    `rows` are the checked rows, in the order of `roles` and `columns` without those
-    left out; `effect` is the design effect of repeat visits.
+    `rows` are the rows of the people who were checked; `effect` is the design effect of
+    repeat visits.
     """
     require(list(columns), names)
-    how: dict[str, Any] = {
-        "weight_kind": "auto",
-        "positive": positive,
-        "drop_missing": drop_missing,
-    }
-    people, features = read_people(
-        roles, Table.of({name: columns[name] for name in names}), **how
-    )
+    people = people_to_search(checked, weight_kind="auto")
+    features = LazyColumns.of({name: columns[name] for name in names})
+    features = features.kept(checked.used)
     _refuse_infinite(features.columns())
     nothing = LearnedPoints(None, start, None, tuple(names))
     if len(people) < FEWEST_ROWS:

@@ -31,7 +31,7 @@ from propcal.discovery.search import Outcome
 from propcal.errors import refused
 from propcal.reading.frames import require
 from propcal.reading.levels import distinct, encode
-from propcal.reading.source import Table
+from propcal.reading.source import LazyColumns
 
 FEWEST = 100  # people in a protected group whose repair is measured
 MOST_LEVELS = 30
@@ -57,7 +57,7 @@ class ProtectedGroups:
     rows: tuple[IntArray, ...]
 
     @classmethod
-    def of(cls, source: Table, protect: Sequence[str]) -> ProtectedGroups:
+    def of(cls, source: LazyColumns, protect: Sequence[str]) -> ProtectedGroups:
         """Every level of every protected column with enough people."""
         require(list(source.names), protect)
         columns = source.columns(protect)

@@ -215,9 +215,10 @@ class _ExpressionTested:
         levels.refuse_dates(self._test.column, temporal=kind.is_temporal())
         if kind == nw.Binary:
             raise refused("column of bytes", name=self._title)
-        if self._test.op == "holds" and kind != nw.Boolean:
-            if not is_text(kind) or not self._only_truths(self._test.column):
-                raise refused("no truths", name=self._title)
+        if self._test.op != "holds" or kind == nw.Boolean:
+            return
+        if not is_text(kind) or not self._only_truths(self._test.column):
+            raise refused("no truths", name=self._title)
 
     def _truths(self, wanted: set[str]) -> list[Expr]:
         cases = []

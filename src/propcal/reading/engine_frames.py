@@ -44,12 +44,8 @@ from propcal.reading import engine_expressions as ex
 from propcal.reading import levels
 from propcal.reading.derived_columns import fitting_values
 from propcal.reading.frames import RECODE, require
-from propcal.reading.role_columns import (
-    Trouble,
-    event_codes,
-    refuse_swapped,
-    refuse_troubles,
-)
+from propcal.reading.outcomes import event_codes
+from propcal.reading.role_columns import Trouble, refuse_swapped, refuse_troubles
 from propcal.reading.rows import patterns_and_left_out
 from propcal.reading.source import NamedColumns
 
@@ -77,7 +73,7 @@ def with_events(frame: Any, named: NamedColumns) -> tuple[Any, NamedColumns]:
         kinds = dict(lazy.collect_schema())
     require(list(kinds), [named.outcome])
     kind = kinds[named.outcome]
-    title = named.titles[1]
+    title = named.titles.outcome
     if named.positive is None and not ex.is_text(kind):
         return frame, named
     levels.refuse_dates(named.outcome, temporal=kind.is_temporal())
@@ -307,7 +303,8 @@ def atoms_of_totals(table: Any, named: NamedColumns, unit: int) -> Atoms:
     sums = _sums(table, rows, named, unit)
     if bits >= FEWEST_BITS and "soft" in table.column_names:
         soft = int(_whole(table, "soft").sum())
-        refuse_swapped(key, 1 << bits, soft, int(rows.sum()), named.titles[:2])
+        score_name, outcome_name, *_ = named.titles
+        refuse_swapped(key, 1 << bits, soft, int(rows.sum()), score_name, outcome_name)
     counted = weighted and sums["weight"].dtype.kind == "i"
     weights = {
         "resolution_bits": bits,

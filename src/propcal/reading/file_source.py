@@ -47,7 +47,7 @@ from propcal.reading.engine_frames import (
 )
 from propcal.reading.frames import Columns
 from propcal.reading.people_files import Kinds, ParquetFiles, PeopleFiles, TextFiles
-from propcal.reading.role_columns import MOST_COUNTED, warn_of_undeclared
+from propcal.reading.patient_ids import MOST_COUNTED, warn_of_undeclared
 from propcal.reading.source import NamedColumns, Source, frame_source
 
 FIRST_ROWS = 20_000

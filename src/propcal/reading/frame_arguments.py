@@ -18,7 +18,7 @@ from propcal.core.arguments import Intersections, Missing, WeightKind
 from propcal.core.groups import Groups
 from propcal.errors import Argument, InputError, refused
 from propcal.reading.frames import is_engine_frame, is_frame
-from propcal.reading.role_columns import count_values, warn_of_undeclared
+from propcal.reading.patient_ids import count_values, warn_of_undeclared
 from propcal.reading.rows import FrameColumns, wanted_columns
 from propcal.reading.source import NamedColumns, frame_source
 

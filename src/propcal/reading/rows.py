@@ -1,11 +1,9 @@
-"""Rows in memory: checked, and reduced to atoms or matched with the patterns of a
-correction to be scored.
-"""
+"""Rows in memory: checked, and reduced to atoms, or to patterns and scores."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import log2
 from types import MappingProxyType
@@ -33,6 +31,7 @@ from propcal.core.reduction import atoms_of_rows
 from propcal.errors import Argument, Column, InputError, refused
 from propcal.reading import frames
 from propcal.reading import role_columns as roles
+from propcal.reading.checked_people import CheckedPeople, read_roles
 from propcal.reading.derived_columns import attribute_values, fitting_values
 from propcal.reading.frames import Columns, numbers
 from propcal.reading.levels import (
@@ -43,10 +42,20 @@ from propcal.reading.levels import (
     warn_of_failed_conditions,
     warn_of_similar_levels,
 )
+from propcal.reading.outcomes import outcome_numbers
+from propcal.reading.patient_ids import (
+    CLUSTERS,
+    cluster_codes,
+    count_values,
+    warn_of_undeclared,
+)
+from propcal.reading.role_columns import RoleNames
 
 EVERY_COLUMN = Groups()
-NAMES = ("score", "y", "sample_weight")  # of the columns, in errors
-_PREVIEW = ("frame", "outcome", "sample_weight")
+NO_ATTRIBUTES: Mapping[str, Recipe | str] = MappingProxyType({})
+ROLE_NAMES = RoleNames()
+_PREVIEW = RoleNames("frame", "outcome")
+Encoded = dict[str, tuple[tuple[Level, ...], Any]]  # levels, and the level of each row
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,16 +75,20 @@ class Rows:
 
     def atoms(self, *, resolution_bits: int = 32, weight_kind: str = "auto") -> Atoms:
         """Reduce them to atoms."""
-        rows = (self.patterns, self.code, self.score, self.outcome, self.weight)
         atoms = atoms_of_rows(
-            *rows, resolution_bits=resolution_bits, weight_kind=weight_kind
+            self.patterns,
+            self.code,
+            self.score,
+            self.outcome,
+            self.weight,
+            resolution_bits=resolution_bits,
+            weight_kind=weight_kind,
         )
         if not self.left_out.people:
             return atoms
-        counted = self.weight is not None and atoms.frequencies
-        return replace(
-            atoms, left_out=self.left_out_weight if counted else self.left_out
-        )
+        if self.weight is not None and atoms.frequencies:
+            return replace(atoms, left_out=self.left_out_weight)
+        return replace(atoms, left_out=self.left_out)
 
 
 def rows_to_atoms(
@@ -112,8 +125,8 @@ def checked_rows(
     *,
     cluster: Any = None,
     groups: Groups = EVERY_COLUMN,
-    beside: Mapping[str, Recipe | str] = MappingProxyType({}),
-    names: tuple[str, str, str] = NAMES,
+    beside: Mapping[str, Recipe | str] = NO_ATTRIBUTES,
+    names: RoleNames = ROLE_NAMES,
     positive: Any = None,
     drop_missing: bool | None = None,
 ) -> Rows:
@@ -124,145 +137,182 @@ def checked_rows(
     column it is taken. `drop_missing` leaves out rows without a score or an outcome;
     None refuses them without mentioning that they could be left out.
     """
+    people, columns = read_people(
+        score,
+        outcome,
+        sensitive_features,
+        sample_weight,
+        cluster=cluster,
+        wanted=wanted_columns(groups, beside),
+        names=names,
+        positive=positive,
+        drop_missing=drop_missing,
+    )
+    return rows_of_people(people, columns, groups, beside)
+
+
+def read_people(
+    score: Any,
+    outcome: Any,
+    sensitive_features: Any,
+    sample_weight: Any,
+    *,
+    cluster: Any,
+    wanted: Sequence[str] | None,
+    names: RoleNames = ROLE_NAMES,
+    positive: Any,
+    drop_missing: bool | None,
+) -> tuple[CheckedPeople, Columns]:
+    """Read and check people, and read the wanted columns of `sensitive_features` (None:
+    all).
+    """
     _warn_of_other_order(score, outcome, sensitive_features, sample_weight, cluster)
-    values = _score_numbers(score, names[0])
-    y = roles.outcome_numbers(outcome, names[1], positive)
-    frames.refuse_names(sensitive_features, len(values))
-    if sample_weight is None:
-        weight = None
-    else:
-        weight = numbers(sample_weight, names[2])
-    columns = frames.attribute_columns(
-        sensitive_features, wanted_columns(groups, beside)
-    )
-    if cluster is None:
-        ids = None
-    else:
-        ids = frames.attribute_columns({"cluster": cluster})["cluster"]
-    given = zip((*names, "cluster"), (values, y, weight, ids))
-    sizes = {name: len(column) for name, column in given if column is not None}
-    roles.check_lengths(
-        sizes | {f"attribute {name!r}": len(column) for name, column in columns.items()}
-    )
-    troubles = roles.check_rows(values, y, weight, names, drop_missing=drop_missing)
-    counts = None
-    absent = None
-    lost = [np.empty(0)]
-    if troubles is not None:
-        sound = troubles == roles.Trouble.SOUND
-        counts = troubles != roles.Trouble.WEIGHT_ZERO
-        absent = troubles[counts] == roles.Trouble.LEFT_OUT
-        lost = [np.ones(int(absent.sum()))]
-        values = values[sound]
-        y = y[sound]
-        if weight is not None:
-            lost.append(weight[troubles == roles.Trouble.LEFT_OUT])
-            weight = weight[sound]
-    outcome = roles.compact_outcomes(y)
-    if outcome.dtype.kind == "i":
-        soft = 0
-    else:
-        soft = int(np.count_nonzero((y > 0) & (y < 1)))
-    roles.refuse_swapped(values, 1.0, soft, len(y), (names[0], names[1]))
-    del y
+    people = read_roles(score, outcome, sample_weight, cluster, names, positive)
+    frames.refuse_names(sensitive_features, len(people.score))
+    columns = frames.attribute_columns(sensitive_features, wanted)
+    lengths = {f"attribute {name!r}": len(column) for name, column in columns.items()}
+    return people.check(lengths, drop_missing=drop_missing), columns
+
+
+def rows_of_people(
+    people: CheckedPeople,
+    columns: Columns,
+    groups: Groups,
+    beside: Mapping[str, Recipe | str] = NO_ATTRIBUTES,
+) -> Rows:
+    """The pattern of each person, from columns of the rows that were passed."""
+    people.refuse_swapped()
     recipes = groups.recipes()
-    frames.require(
-        list(columns),
-        [*groups.as_levels, *(c for how in recipes.values() for c in how.columns)],
+    read = [column for recipe in recipes.values() for column in recipe.columns]
+    frames.require(list(columns), [*groups.as_levels, *read])
+
+    encoded = _group_attributes(columns, groups, people.counted)
+    encoded |= _further_attributes(columns, beside, people)
+    recipes_beside = {
+        name: recipe for name, recipe in beside.items() if not isinstance(recipe, str)
+    }
+
+    left_out = people.left_out
+    n_left_out = 0 if left_out is None else int(left_out.sum())
+    counts = [np.ones(n_left_out)]
+    if people.left_out_weight is not None:
+        counts.append(people.left_out_weight)
+    patterns, code, counted_left_out = patterns_and_left_out(
+        encoded, recipes | recipes_beside, left_out, counts, len(people)
     )
+
+    warn_of_similar_levels(patterns, np.bincount(code, minlength=len(patterns)))
+    _warn_of_conditions_that_nobody_meets(recipes, patterns, columns)
+    return Rows(
+        patterns,
+        code,
+        people.score,
+        people.outcome,
+        people.weight,
+        counted_left_out[0],
+        counted_left_out[-1],
+    )
+
+
+def _group_attributes(
+    columns: Columns, groups: Groups, counted: BoolArray | None
+) -> Encoded:
+    """The attributes that define the groups, of the rows that are counted."""
+    recipes = groups.recipes()
     encoded = {}
     for name in groups.attributes(list(columns)):
         as_levels = name in groups.as_levels
-        encoded[name] = encode(
-            *fitting_values(
-                name, recipes.get(name), columns, counts, as_levels=as_levels
-            )
+        values, codes = fitting_values(
+            name, recipes.get(name), columns, counted, as_levels=as_levels
         )
-    made = {name: how for name, how in beside.items() if not isinstance(how, str)}
-    also = {
-        name: encode(*attribute_values(str(c), made.get(name), columns))
-        for name, c in beside.items()
+        encoded[name] = encode(values, codes)
+    return encoded
+
+
+def _further_attributes(
+    columns: Columns, beside: Mapping[str, Recipe | str], people: CheckedPeople
+) -> Encoded:
+    """The attributes that define no groups, and the clusters of patients."""
+    encoded = {}
+    for name, made in beside.items():
+        if isinstance(made, str):
+            values, codes = attribute_values(made, None, columns)
+        else:
+            values, codes = attribute_values(str(made), made, columns)
+        encoded[name] = encode(values, codes)
+    if people.patient_ids is not None:
+        encoded[CLUSTER] = CLUSTERS, cluster_codes(people.patient_ids)
+    if people.counted is None:
+        return encoded
+    return {
+        name: (levels, codes[people.counted])
+        for name, (levels, codes) in encoded.items()
     }
-    if ids is not None:
-        also[CLUSTER] = roles.CLUSTERS, roles.cluster_codes(ids)
-    for name, (levels, code) in also.items():
-        encoded[name] = levels, code if counts is None else code[counts]
-    patterns, code, left_out = patterns_and_left_out(
-        encoded, recipes | made, absent, lost, len(values)
-    )
-    warn_of_similar_levels(patterns, np.bincount(code, minlength=len(patterns)))
-    met = [
-        name for name, own in zip(patterns.attributes, patterns.levels) if "true" in own
-    ]
-    failed = {
-        name: how
-        for name, how in recipes.items()
-        if isinstance(how, Where) and name not in met
-    }
-    warn_of_failed_conditions(
-        failed, lambda column: map(level_key, distinct(columns[column])[0])
-    )
-    return Rows(patterns, code, values, outcome, weight, left_out[0], left_out[-1])
+
+
+def _warn_of_conditions_that_nobody_meets(
+    recipes: Mapping[str, Recipe], patterns: Patterns, columns: Columns
+) -> None:
+    levels_of = dict(zip(patterns.attributes, patterns.levels))
+    failed = {}
+    for name, recipe in recipes.items():
+        if isinstance(recipe, Where) and "true" not in levels_of.get(name, ()):
+            failed[name] = recipe
+
+    def levels_of_column(column: str) -> Iterable[Level]:
+        values, _ = distinct(columns[column])
+        return map(level_key, values)
+
+    warn_of_failed_conditions(failed, levels_of_column)
 
 
 def patterns_and_left_out(
     encoded: Mapping[str, tuple[tuple[Level, ...], Any]],
     recipes: Mapping[str, Recipe],
-    gone: BoolArray | None,
+    left_out: BoolArray | None,
     counts: Sequence[Any],
     n_rows: int,
 ) -> tuple[Patterns, Any, list[LeftOut]]:
-    """The patterns of rows, the pattern of each row, and those that are `gone`, counted
-    by group.
+    """The patterns of rows, the pattern of each row, and the rows that are left out,
+    counted by group.
 
     `encoded` has the levels of each attribute, and the place of each row's level among
-    them; `counts` are one or more ways to count the rows that are gone; `n_rows` is the
-    number of the others.
+    them; `counts` are one or more ways to count the rows that are left out; `n_rows` is
+    the number of the others.
     """
-    left_out = [NOBODY for _ in counts]
+    by_group = [NOBODY for _ in counts]
+    levels = [levels for levels, _ in encoded.values()]
     codes = [code for _, code in encoded.values()]
-    if gone is not None and gone.any():
-        own = [
+    if left_out is not None and left_out.any():
+        of_groups = [
             name for name in encoded if not name.startswith(BESIDE) and name != CLUSTER
         ]
-        levels = [encoded[name][0] for name in own]
-        places = [encoded[name][1][gone] for name in own]
-        left_out = [LeftOut.of(own, levels, places, people) for people in counts]
-        codes = [code[~gone] for code in codes]
-    every = tuple(levels for levels, _ in encoded.values())
-    patterns, code = patterns_of(tuple(encoded), every, codes, n_rows, recipes)
-    return patterns, code, left_out
-
-
-def _score_numbers(score: Any, name: str) -> FloatArray:
-    """Scores as numbers; an error about texts asks whether they are outcomes."""
-    try:
-        return numbers(score, name)
-    except InputError as error:
-        try:
-            roles.outcome_numbers(score, name)
-        except InputError:
-            raise error from None
-        raise refused("outcomes as scores", name=name) from None
+        levels_of_groups = [encoded[name][0] for name in of_groups]
+        codes_of_groups = [encoded[name][1][left_out] for name in of_groups]
+        by_group = [
+            LeftOut.of(of_groups, levels_of_groups, codes_of_groups, people)
+            for people in counts
+        ]
+        codes = [code[~left_out] for code in codes]
+    patterns, code = patterns_of(tuple(encoded), tuple(levels), codes, n_rows, recipes)
+    return patterns, code, by_group
 
 
 def _warn_of_other_order(*columns: Any) -> None:
     """Rows belong together by their place; pandas' indexes of the same labels may say
     otherwise.
     """
-    found: list[Any] = [getattr(column, "index", None) for column in columns]
-    first, *others = [index for index in found if hasattr(index, "equals")] or [None]
-    for other in (
-        other
-        for other in others
-        if len(first) == len(other) and not first.equals(other)
-    ):
+    indexes: list[Any] = [getattr(column, "index", None) for column in columns]
+    first, *others = [index for index in indexes if hasattr(index, "equals")] or [None]
+    for other in others:
+        if len(first) != len(other) or first.equals(other):
+            continue
         try:
-            same = first.sort_values().equals(other.sort_values())
+            same_labels = first.sort_values().equals(other.sort_values())
         except TypeError:  # labels of several kinds have no order
             continue
-        if same:
-            warnings.warn(refused("other order").message, UserWarning, stacklevel=4)
+        if same_labels:
+            warnings.warn(refused("other order").message, UserWarning, stacklevel=5)
             return
 
 
@@ -283,35 +333,51 @@ def rows_of_scores(
     rows of one pattern stay apart. A row without one of the scores has no score.
     """
     values = {name: numbers(score, f"score {name!r}") for name, score in scores.items()}
-    roles.check_lengths(
-        {f"score {name!r}": len(score) for name, score in values.items()}
-    )
+    lengths = {f"score {name!r}": len(score) for name, score in values.items()}
+    roles.check_lengths(lengths)
     _warn_of_other_order(
         *scores.values(), outcome, sensitive_features, sample_weight, how.get("cluster")
     )
-    y = roles.outcome_numbers(outcome, NAMES[1], positive)
-    absent = np.zeros(len(next(iter(values.values()))), dtype=np.bool_)
-    for score in values.values() if drop_missing else ():
-        absent |= np.isnan(score)
+    y = outcome_numbers(outcome, ROLE_NAMES.outcome, positive)
+
+    absent = np.zeros(next(iter(lengths.values())), dtype=np.bool_)
+    if drop_missing:
+        for score in values.values():
+            absent |= np.isnan(score)
+    known = ~absent
     if drop_missing and len(y) == len(absent):
-        known = ~absent & ~np.isnan(y)
-    else:
-        known = ~absent
-    soft = int(np.count_nonzero((y > 0) & (y < 1)))
-    for name, score in values.items():
-        if known.any():
-            roles.check_scores(
-                score[known], f"score {name!r}", drop_missing=drop_missing
-            )
-            roles.refuse_swapped(
-                score[known], 1.0, soft, len(y), (f"score {name!r}", NAMES[1])
-            )
-    number = from_grid(np.arange(len(absent)))
-    number[absent] = np.nan
+        known &= ~np.isnan(y)
+    if known.any():
+        _check_several_scores(values, known, y, drop_missing=drop_missing)
+
+    row_number = from_grid(np.arange(len(absent)))
+    row_number[absent] = np.nan
     atoms = rows_to_atoms(
-        number, y, sensitive_features, sample_weight, drop_missing=drop_missing, **how
+        row_number,
+        y,
+        sensitive_features,
+        sample_weight,
+        drop_missing=drop_missing,
+        **how,
     )
     return atoms, {name: score[atoms.score] for name, score in values.items()}
+
+
+def _check_several_scores(
+    scores: Mapping[str, FloatArray],
+    known: BoolArray,
+    outcome: FloatArray,
+    *,
+    drop_missing: bool,
+) -> None:
+    """Refuse scores that are no probabilities, or outcomes, in the known rows."""
+    soft = int(np.count_nonzero((outcome > 0) & (outcome < 1)))
+    for name, score in scores.items():
+        title = f"score {name!r}"
+        roles.check_scores(score[known], title, drop_missing=drop_missing)
+        roles.refuse_swapped(
+            score[known], 1.0, soft, len(outcome), title, ROLE_NAMES.outcome
+        )
 
 
 class FrameColumns(dict[str, Any]):
@@ -328,40 +394,39 @@ def warn_of_unused_ids(sensitive_features: Any, groups: Groups) -> str:
     """
     if isinstance(sensitive_features, FrameColumns):
         return sensitive_features.unused_id
-    wanted = wanted_columns(groups)
-    named = isinstance(sensitive_features, Mapping)
-    if named:
-        names = map(str, sensitive_features)
+    if isinstance(sensitive_features, Mapping):
+        names = [str(name) for name in sensitive_features]
     else:
         names = frames.frame_names(sensitive_features)
-    return roles.warn_of_undeclared(
-        [] if wanted is None else [name for name in names if name not in wanted],
-        lambda name: roles.count_values(
-            frames.attribute_columns(sensitive_features, [name])[name]
-        ),
-        written="cluster=frame[{}]",
-    )
+    wanted = wanted_columns(groups)
+    if wanted is None:
+        unused = []
+    else:
+        unused = [name for name in names if name not in wanted]
+
+    def count(name: str) -> tuple[int, int]:
+        return count_values(frames.attribute_columns(sensitive_features, [name])[name])
+
+    return warn_of_undeclared(unused, count, written="cluster=frame[{}]")
 
 
 def wanted_columns(
-    groups: Groups, beside: Mapping[str, Recipe | str] = MappingProxyType({})
+    groups: Groups, beside: Mapping[str, Recipe | str] = NO_ATTRIBUTES
 ) -> list[str] | None:
-    """The columns that groups (and attributes beside them) are made of; None: all that
-    are passed.
+    """The columns that groups are made of, and attributes that make no groups; None:
+    all that are passed.
     """
     if groups.columns is None:
         return None
     recipes = groups.recipes()
-    plain = [
-        name for name in (*groups.columns, *groups.as_levels) if name not in recipes
-    ]
-    made = [*recipes.values(), *beside.values()]
-    read = [
-        name
-        for one in made
-        for name in ([one] if isinstance(one, str) else one.columns)
-    ]
-    return list(dict.fromkeys([*plain, *read]))
+    wanted = [*groups.columns, *groups.as_levels]
+    wanted = [name for name in wanted if name not in recipes]
+    for made in [*recipes.values(), *beside.values()]:
+        if isinstance(made, str):
+            wanted.append(made)
+        else:
+            wanted += made.columns
+    return list(dict.fromkeys(wanted))
 
 
 def preview(
@@ -376,20 +441,26 @@ def preview(
     if isinstance(y, str):
         frames.require(list(columns), [y])
     n = len(next(iter(columns.values()))) if columns else 0
-    known = np.zeros(n) if y is None else y
-    how: dict[str, Any] = {"groups": groups, "names": _PREVIEW, "drop_missing": None}
-    atoms = rows_to_atoms(np.zeros(n), known, columns, sample_weight, **how)
+
+    atoms = rows_to_atoms(
+        np.zeros(n),
+        np.zeros(n) if y is None else y,
+        columns,
+        sample_weight,
+        groups=groups,
+        names=_PREVIEW,
+        drop_missing=None,
+    )
     groups.refuse_too_many(atoms.patterns)
-    weight = atoms.pattern_sums(atoms.weight)
-    positives = atoms.pattern_sums(atoms.positives)
     sizes = groups.sizes(atoms, gamma=gamma)
+    table = Collection(tuple(sizes), ()).to_frame()
+
     rates: Any = np.nan
     if y is not None:
         inside = membership([size.group for size in sizes], atoms.patterns)
-        rates = ratio(
-            inside @ positives, inside @ weight
-        )  # none if nobody meets a condition
-    table = Collection(tuple(sizes), ()).to_frame()
+        people = inside @ atoms.pattern_sums(atoms.weight)
+        events = inside @ atoms.pattern_sums(atoms.positives)
+        rates = ratio(events, people)  # missing if nobody meets a condition
     table.insert(3, "outcome_rate", rates)
     return table
 
@@ -401,10 +472,8 @@ def resolution_bits(resolution: float | None) -> int:
     check_number("resolution", resolution, above=0, at_most=1)
     bits = -log2(resolution)
     if bits < 1 or bits > 32 or bits != int(bits):
-        raise InputError(
-            Argument("resolution")
-            + f" must be 2**-1, 2**-2, ... or 2**-32; got {resolution!r}"
-        )
+        problem = f" must be 2**-1, 2**-2, ... or 2**-32; got {resolution!r}"
+        raise InputError(Argument("resolution") + problem)
     return int(bits)
 
 
@@ -439,33 +508,39 @@ def rows_to_score(
     values = numbers(score, name)
     frames.refuse_names(people, len(values))
     columns: Columns = {}
-    known = correction.patterns
-    points = correction.points
     reads = list(correction.reads)
     if reads:
         if people is None:
             raise refused("features needed", reads=reads)
         columns = frames.attribute_columns(people, reads, plain=True)
-    sizes = {f"attribute {a!r}": len(column) for a, column in columns.items()}
-    roles.check_lengths({name: len(values)} | sizes, may_be_empty=True)
+    lengths = {name: len(values)}
+    for attribute, column in columns.items():
+        lengths[f"attribute {attribute!r}"] = len(column)
+    roles.check_lengths(lengths, may_be_empty=True)
     if not len(values):
-        none = np.empty((0, len(known.attributes)), dtype=np.int64)
-        nobody = np.empty(0, dtype=np.int64)
-        codes = [nobody for _ in points.features] if points else []
-        return ScoringRows(values, replace(known, table=none), nobody, codes)
+        return _no_rows_to_score(values, correction)
     if invalid == "error":
         roles.check_scores(values, name, scoring=True)
-    codes = [
-        encode_known(*attribute_values(name, known.derived.get(name), columns), levels)
-        for name, levels in zip(known.attributes, known.levels)
-    ]
-    table, code = combinations_present(
-        codes, [len(level) + 1 for level in known.levels], len(values)
-    )
+
+    known = correction.patterns
+    codes = []
+    for attribute, levels in zip(known.attributes, known.levels):
+        recipe = known.derived.get(attribute)
+        different, places = attribute_values(attribute, recipe, columns)
+        codes.append(encode_known(different, places, levels))
+    n_codes = [len(levels) + 1 for levels in known.levels]
+    table, code = combinations_present(codes, n_codes, len(values))
     patterns = Patterns(known.attributes, known.levels, table, known.derived)
-    return ScoringRows(
-        values, patterns, code, feature_codes(points, columns) if points else []
-    )
+    features = feature_codes(correction.points, columns) if correction.points else []
+    return ScoringRows(values, patterns, code, features)
+
+
+def _no_rows_to_score(values: FloatArray, correction: Definition) -> ScoringRows:
+    nobody = np.empty(0, dtype=np.int64)
+    no_patterns = np.empty((0, len(correction.patterns.attributes)), dtype=np.int64)
+    features = correction.points.features if correction.points else ()
+    patterns = replace(correction.patterns, table=no_patterns)
+    return ScoringRows(values, patterns, nobody, [nobody for _ in features])
 
 
 def feature_codes(points: PointsTable, columns: Mapping[str, Any]) -> list[Any]:
@@ -476,9 +551,8 @@ def feature_codes(points: PointsTable, columns: Mapping[str, Any]) -> list[Any]:
 def _codes(feature: FeaturePoints, column: Any) -> Any:
     if not feature.is_number:  # a missing value has the code behind the levels
         return encode_known(*distinct(column), (*feature.levels, None))
-    values = frames.floats(
-        column, Column(feature.column, f"feature {feature.column!r}")
-    )
+    title = Column(feature.column, f"feature {feature.column!r}")
+    values = frames.floats(column, title)
     codes = np.searchsorted(feature.cuts, values, side="right").astype(np.uint8)
     codes[np.isnan(values)] = len(feature.points)
     return codes
@@ -487,8 +561,8 @@ def _codes(feature: FeaturePoints, column: Any) -> Any:
 def refuse_truths(score: Any, name: str) -> None:
     """Refuse true and false in place of scores: they would count as certain."""
     kind = str(getattr(score, "dtype", getattr(score, "type", ""))).lower()
-    of_objects = isinstance(score, (list, tuple)) or kind == "object"
-    if kind.startswith("bool") or (
-        of_objects and any(type(value) in (bool, np.bool_) for value in score)
-    ):
+    if kind.startswith("bool"):
         raise refused("truths as scores", name=name)
+    if isinstance(score, (list, tuple)) or kind == "object":
+        if any(type(value) in (bool, np.bool_) for value in score):
+            raise refused("truths as scores", name=name)

@@ -34,7 +34,8 @@ from propcal.reading.frames import (
     require,
 )
 from propcal.reading.levels import folded
-from propcal.reading.role_columns import count_values, warn_of_undeclared
+from propcal.reading.patient_ids import count_values, warn_of_undeclared
+from propcal.reading.role_columns import RoleNames
 from propcal.reading.rows import resolution_bits, rows_to_atoms, wanted_columns
 
 
@@ -129,9 +130,11 @@ class NamedColumns:
         return list(dict.fromkeys([*self.roles, *self.features, *also]))
 
     @property
-    def titles(self) -> tuple[str, str, str]:
+    def titles(self) -> RoleNames:
         """Score, outcome and weight as errors call them."""
-        return Column(self.score), Column(self.outcome), Column(str(self.weight))
+        return RoleNames(
+            Column(self.score), Column(self.outcome), Column(str(self.weight))
+        )
 
     @property
     def bits(self) -> int:
@@ -210,9 +213,9 @@ def refuse_other_spellings(parts: Sequence[tuple[str, Atoms]]) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
-    """Columns with the same rows, which `read` gives when they are needed; only some
-    rows are kept.
+class LazyColumns:
+    """Columns with the same rows, which `read` gives when they are needed; only the
+    rows in `keep`, if it is not None.
 
     `lengths` are those of columns in memory, which callers may have given and should
     compare.
@@ -225,7 +228,7 @@ class Table:
     lengths: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, columns: Columns) -> Table:
+    def of(cls, columns: Columns) -> LazyColumns:
         """Columns that are in memory."""
         lengths = {name: len(column) for name, column in columns.items()}
         n = next(iter(lengths.values()), 0)
@@ -236,8 +239,10 @@ class Table:
             lengths=lengths,
         )
 
-    def kept(self, keep: BoolArray) -> Table:
-        """Only the rows for which `keep` is true."""
+    def kept(self, keep: BoolArray | None) -> LazyColumns:
+        """Only the rows for which `keep` is true; None keeps all."""
+        if keep is None:
+            return self
         return replace(self, n=int(np.count_nonzero(keep)), keep=keep)
 
     def columns(self, names: Sequence[str] | None = None) -> Columns:

@@ -27,7 +27,7 @@ from propcal.core.grid import BoolArray, FloatArray, IntArray, from_grid, ratio
 from propcal.core.groups import membership
 from propcal.core.patterns import CLUSTER
 from propcal.core.reduction import without_clusters
-from propcal.reading.role_columns import N_CLUSTERS
+from propcal.reading.patient_ids import N_CLUSTERS
 
 MOST_PARTS = 8  # of a bin: within one part all scores are taken as its mean
 MOST_CELLS = 16_000

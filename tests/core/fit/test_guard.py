@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from propcal import MCBoost, PMCBoost
-from propcal.core.fit.update_loop import standard_error, standard_errors
+from propcal.core.fit.update_loop import standard_error
+from propcal.core.grid import UNIT
 from propcal.datasets import make_ed_visits
 from propcal.errors import InputError
 from propcal.reading.rows import rows_to_atoms
@@ -17,27 +18,18 @@ def perfect(n, seed=0):
 
 def test_the_compiled_standard_error_is_that_of_arrays():
     rng = np.random.default_rng(0)
-    weight, squares = (
-        rng.integers(1, 500, 50).astype(float),
-        rng.integers(1, 500, 50).astype(float),
-    )
-    positives, score = weight * rng.random(50), weight * rng.random(50)
-    found = standard_errors(weight, squares, positives, score)
-    unit = 2.0**32
-    rows = zip(weight, squares, positives * unit, score * unit)
-    assert found == pytest.approx([standard_error(*row) / unit for row in rows])
+    weight, squares = rng.integers(1, 500, (2, 50)).astype(float)
+    outcome, score = weight * rng.random((2, 50)) * UNIT
+    found = standard_error.in_python(weight, squares, outcome, score)
+    rows = zip(weight, squares, outcome, score)
+    assert found.tolist() == [standard_error(*row) for row in rows]
 
 
 def test_a_category_of_one_person_is_never_surprising():
     """One person scored 0.001 who had the outcome is a gap of 32 plain standard
     errors.
     """
-    assert (
-        standard_errors(
-            np.array([1.0]), np.array([1.0]), np.array([1.0]), np.array([0.001])
-        )
-        > 0.4
-    )
+    assert standard_error(1.0, 1.0, 1.0 * UNIT, 0.001 * UNIT) > 0.4 * UNIT
 
 
 def test_the_guard_holds_back_what_may_be_noise_and_lets_through_what_is_not():

@@ -4,8 +4,7 @@ fit summary out.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from propcal.core.correction.correction import Correction
 from propcal.core.correction.fit_summary import FitSummary
 from propcal.core.correction.points_table import PointsTable
 from propcal.core.criterion import Criterion
-from propcal.core.fit import update_loop as kernel
+from propcal.core.fit import update_loop
 from propcal.core.fit.evidence import (
     FoundErrors,
     repeat_effect,
@@ -27,8 +26,14 @@ from propcal.core.fit.evidence import (
     with_effect,
 )
 from propcal.core.fit.smooth_fit import Learned, learn_start
-from propcal.core.fit.update_loop import BoostingState, UpdateRule, standard_errors
-from propcal.core.grid import UNIT, IntArray, from_grid, to_grid
+from propcal.core.fit.update_loop import (
+    BoostingState,
+    LoopResult,
+    UpdateRule,
+    run_update_loop,
+    standard_error,
+)
+from propcal.core.grid import UNIT, BoolArray, IntArray, from_grid, to_grid
 from propcal.core.groups import (
     EVERYBODY,
     Collection,
@@ -50,6 +55,7 @@ class Settings(Parameters):
 
     criterion: Criterion
     min_share: float | None = None
+    _groups: Groups = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         check_number("alpha", self.alpha, above=0, at_most=1)
@@ -62,18 +68,20 @@ class Settings(Parameters):
         check_choice("unseen", self.unseen, ("replay", "keep", "error"))
         check_choice("start", self.start, ("smooth", "identity"))
         check_choice("monotone", self.monotone, (True, False))
+        self._check_guard()
+        if self.min_share is not None:
+            check_number("min_share", self.min_share, at_least=0, at_most=1)
+        # checks its own arguments
+        self._groups = definition(self.groups, self.intersections, self.missing)
+
+    def _check_guard(self) -> None:
         guard: Any = self.guard
         if isinstance(guard, (int, float, np.integer, np.floating)):
             check_number("guard", guard, at_least=0)
-        elif not (guard is None or (isinstance(guard, str) and guard == "noise")):
-            if isinstance(guard, str):
-                shown = repr(guard)
-            else:
-                shown = f"a {type(guard).__name__}"
-            raise refused("no guard", got=shown)
-        if self.min_share is not None:
-            check_number("min_share", self.min_share, at_least=0, at_most=1)
-        self.definition()  # checks its own arguments
+        elif isinstance(guard, str) and guard != "noise":
+            raise refused("no guard", got=repr(guard))
+        elif not (guard is None or isinstance(guard, str)):
+            raise refused("no guard", got=f"a {type(guard).__name__}")
 
     @property
     def needs_evidence(self) -> bool:
@@ -86,7 +94,7 @@ class Settings(Parameters):
         """The definition of the groups, from `groups` or from `intersections` and
         `missing`.
         """
-        return definition(self.groups, self.intersections, self.missing)
+        return self._groups
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,6 +120,8 @@ class FittingData:
         The design effect of repeat visits.
     bins : Bins
     collection : Collection
+    inside : array of bool, shape (n_groups, n_patterns)
+        Which groups of the collection contain which patterns of `atoms`.
     """
 
     rows: Atoms
@@ -119,6 +129,7 @@ class FittingData:
     effect: float
     bins: Bins
     collection: Collection
+    inside: BoolArray
 
     @classmethod
     def of(cls, rows: Atoms, settings: Settings) -> FittingData:
@@ -131,14 +142,20 @@ class FittingData:
                 argument="outcome",
             )
         check_outcome_groups(atoms)
-        people: dict[str, Any] = {"score": atoms.score, "weight": atoms.weight}
-        bins = make_bins(settings.binning, settings.n_bins, rho=settings.rho, **people)
-        words = settings.definition()
-        if settings.needs_evidence:  # tests measure every group, however small
-            words.refuse_too_many(atoms.patterns)
-        return cls(
-            rows, atoms, effect, bins, atoms.collection(words, gamma=settings.gamma)
+
+        bins = make_bins(
+            settings.binning,
+            settings.n_bins,
+            rho=settings.rho,
+            score=atoms.score,
+            weight=atoms.weight,
         )
+        groups = settings.definition()
+        if settings.needs_evidence:  # tests measure every group, however small
+            groups.refuse_too_many(atoms.patterns)
+        collection = atoms.collection(groups, gamma=settings.gamma)
+        inside = membership(collection.groups, atoms.patterns)
+        return cls(rows, atoms, effect, bins, collection, inside)
 
     @property
     def unit(self) -> str:
@@ -162,15 +179,14 @@ def learn_curve(
     data: FittingData, settings: Settings, evidence: FoundErrors
 ) -> Learned:
     """The smooth recalibration, if it is asked for and tests found an error."""
-    if settings.start == "smooth" and settings.max_updates > 0:
-        return learn_start(
-            with_effect(data.atoms, data.effect), data.collection, evidence
-        )
-    if settings.start == "smooth":
+    if settings.start != "smooth":
+        return Learned(None)
+    if settings.max_updates == 0:
         return Learned(
             None, notes=("not recalibrated, because max_updates=0 allows no change",)
         )
-    return Learned(None)
+    atoms = with_effect(data.atoms, data.effect)
+    return learn_start(atoms, data.collection, evidence)
 
 
 def boost(
@@ -188,251 +204,254 @@ def boost(
     chance no update. A curve that was learned already is taken as it is, with the
     points that belong to it.
     """
-    from propcal.protect.shared_corrections import (
-        sharing_of,
-    )  # what may be shared is decided there
-
     evidence = evidence or FoundErrors(tested=False)
-    atoms = data.atoms
-    bins = data.bins
-    collection = data.collection
-    rare = {} if atoms.shared is None else atoms.shared.folded
     learned = learned or learn_curve(data, settings, evidence)
-    spread = with_effect(atoms, data.effect)
     if data.effect > 1:
         learned = replace(learned, notes=(*learned.notes, repeat_note(data.effect)))
-    started = spread
-    if learned.start is not None:
-        score = learned.start.apply(atoms.score, atoms.pattern_index(), atoms.patterns)
-        started = replace(spread, score=score)
-    if points is not None:
-        started = with_effect(points.atoms, data.effect)
-    rule = _rule(settings, bins, evidence)
-    most = max(
-        int(settings.max_updates) - (learned.start is not None) - (points is not None),
-        0,
+    run = BoostingRun(data, settings, evidence, learned, points)
+
+    atoms = run.starting_atoms()
+    state = BoostingState(atoms, data.bins, data.inside)
+    loop, rule = run.adjust(state, rng)
+    if settings.monotone and len(loop.updates):
+        correction, atoms = run.non_decreasing_correction(atoms, loop.updates, rule)
+        state = BoostingState(atoms, data.bins, data.inside)
+    else:
+        correction = run.correction(loop.updates, rule)
+
+    converged = loop.converged or run.no_error_to_adjust
+    fit_summary = run.fit_summary(state, rule, correction)
+    return BoostResult(
+        correction, data.collection, fit_summary, loop.n_sweeps, converged
     )
-    if settings.guard == "noise" and not evidence.found:
-        most = 0
-    say_if_compiling(kernel.sweep if most else kernel.start_segments)
-    state = BoostingState(started, bins, collection)
-    batches, converged = _sweeps(state, settings, rule, most, rng)
-    converged = converged or (settings.guard == "noise" and not evidence.found)
-    while (
-        settings.guard == "noise"
-        and most
-        and learned.start is None
-        and not any(map(len, batches))
-    ):
-        # tests found an error that the curve could not take up: adjust the clearest
-        # cell
-        rule = replace(rule, z=rule.z * 0.8)
-        batches, converged = _sweeps(state, settings, rule, most, rng)
-        if rule.z < LEAST_Z:
-            break
-    made = np.concatenate([np.empty((0, 4), dtype=np.int64), *batches])
-    while True:
-        used = _attributes_used(collection, learned, made)
-        rows, groups, updates = _only_used(data.rows, collection, made, used)
-        patterns, _ = fewer_attributes(
-            atoms, [name for name in atoms.patterns.attributes if name in used]
+
+
+@dataclass(frozen=True, eq=False)
+class BoostingRun:
+    """What a fit knows before Algorithm 1 begins, and the steps that need it."""
+
+    data: FittingData
+    settings: Settings
+    evidence: FoundErrors
+    learned: Learned
+    points: AddedPoints | None
+
+    @property
+    def guarded(self) -> bool:
+        """Whether updates must be more than chance explains."""
+        return self.settings.guard == "noise"
+
+    @property
+    def no_error_to_adjust(self) -> bool:
+        """Whether the guard allows no update, because tests found no error."""
+        return self.guarded and not self.evidence.found
+
+    def starting_atoms(self) -> Atoms:
+        """The people with the scores from which Algorithm 1 starts."""
+        effect = self.data.effect
+        if self.points is not None:
+            return with_effect(self.points.atoms, effect)
+        atoms = with_effect(self.data.atoms, effect)
+        start = self.learned.start
+        if start is None:
+            return atoms
+        score = start.apply(atoms.score, atoms.pattern_index(), atoms.patterns)
+        return replace(atoms, score=score)
+
+    def adjust(
+        self, state: BoostingState, rng: np.random.Generator
+    ) -> tuple[LoopResult, UpdateRule]:
+        """Run Algorithm 1; return what it did, and the rule by which it did so."""
+        rule = self._update_rule()
+        most = self._max_updates()
+        say_if_compiling(update_loop.sweep if most else update_loop.start_segments)
+
+        def run_loop(rule: UpdateRule) -> LoopResult:
+            return run_update_loop(
+                state, rule, self.settings, max_updates=most, rng=rng
+            )
+
+        loop = run_loop(rule)
+        if not (self.guarded and most and self.learned.start is None):
+            return loop, rule
+        while not len(loop.updates):
+            # tests found an error that the curve could not take up: adjust the clearest
+            # cell
+            rule = rule._replace(z=rule.z * 0.8)
+            loop = run_loop(rule)
+            if rule.z < LEAST_Z:
+                break
+        return loop, rule
+
+    def _update_rule(self) -> UpdateRule:
+        """The rule for when to update a category, in the kernel's units."""
+        settings = self.settings
+        min_share = settings.min_share
+        if min_share is None:
+            min_share = category_min_share(
+                settings.alpha, settings.gamma, self.data.bins
+            )
+        if settings.guard == "noise":
+            z = self.evidence.limit
+        else:
+            z = float(settings.guard or 0.0)
+        return UpdateRule.of(
+            settings.criterion, float(settings.alpha), z=z, min_share=min_share
         )
-        correction = Correction(
+
+    def _max_updates(self) -> int:
+        """The most updates that Algorithm 1 may make; curve and points count as one
+        each.
+        """
+        if self.no_error_to_adjust:
+            return 0
+        n_before = (self.learned.start is not None) + (self.points is not None)
+        return max(int(self.settings.max_updates) - n_before, 0)
+
+    def non_decreasing_correction(
+        self, before: Atoms, updates: IntArray, rule: UpdateRule
+    ) -> tuple[Correction, Atoms]:
+        """The correction without updates of groups that it would make worse, and the
+        people with their corrected scores.
+
+        Every update lowers the squared error of its group, but making the maps monotone
+        can raise it again.
+        """
+        while len(updates):
+            correction = self.correction(updates, rule)
+            after_start = replace(correction.maps, smooth=correction.maps.smooth[:, :0])
+            attributes = list(correction.patterns.attributes)
+            _, pattern = fewer_attributes(before, attributes)
+            score = after_start.apply(from_grid(before.score), pattern)
+            after = replace(before, score=to_grid(score))
+            worse = self._groups_made_worse(before, after, np.unique(updates[:, 0]))
+            if not self.guarded or not len(worse):
+                return correction, after
+            updates = updates[~np.isin(updates[:, 0], worse)]
+        return self.correction(updates, rule), before
+
+    def _groups_made_worse(
+        self, before: Atoms, after: Atoms, groups: IntArray
+    ) -> IntArray:
+        """Those of the groups whose squared error rose."""
+        increase = np.zeros(len(before.patterns))
+        for atoms, sign in ((before, -1.0), (after, 1.0)):
+            score = from_grid(atoms.score)
+            error = atoms.weight * score**2 - 2 * score * atoms.positives
+            increase += sign * atoms.pattern_sums(error)
+        return groups[self.data.inside[groups] @ increase > 0]
+
+    def correction(self, updates: IntArray, rule: UpdateRule) -> Correction:
+        """The correction with these updates, of the attributes on which it depends."""
+        from propcal.protect.shared_corrections import (
+            sharing_of,
+        )  # what may be shared is decided there
+
+        data = self.data
+        settings = self.settings
+        start = self.learned.start
+        used = self._attributes_used(updates)
+        rows, groups, updates = self._only_used(updates, used)
+        names = [name for name in data.atoms.patterns.attributes if name in used]
+        patterns, _ = fewer_attributes(data.atoms, names)
+        with_rare_levels = {}
+        if data.atoms.shared is not None:
+            with_rare_levels = data.atoms.shared.folded
+        return Correction(
             patterns=patterns,
             groups=groups,
-            bins=bins,
+            bins=data.bins,
             updates=np.ascontiguousarray(updates[:, :3]),
-            start=learned.start,
+            start=start,
             unseen=settings.unseen,
-            about=_about(settings, atoms, patterns, rule.z),
-            sharing=sharing_of(rows, groups, bins, learned.start, updates),
+            about=_about(settings, data.atoms, patterns, rule.z),
+            sharing=sharing_of(rows, groups, data.bins, start, updates),
             monotone=settings.monotone,
-            folded=tuple(name for name in patterns.attributes if name in rare),
-            points=None if points is None else points.table,
+            folded=tuple(name for name in names if name in with_rare_levels),
+            points=None if self.points is None else self.points.table,
         )
-        if not (settings.monotone and len(made)):
-            break
-        after = replace(correction.maps, smooth=correction.maps.smooth[:, :0])
-        code = fewer_attributes(started, list(patterns.attributes))[1]
-        corrected = replace(
-            started, score=to_grid(after.apply(from_grid(started.score), code))
+
+    def _attributes_used(self, updates: IntArray) -> set[str]:
+        """The attributes on which a corrected score depends."""
+        collection = self.data.collection
+        changed = [collection.groups[g] for g in np.unique(updates[:, 0])]
+        if self.learned.start is not None:
+            changed += self.learned.start.groups
+        return {name for group in changed for name, _ in group.conditions}
+
+    def _only_used(
+        self, updates: IntArray, used: set[str]
+    ) -> tuple[Atoms, tuple[Group, ...], IntArray]:
+        """People, groups and updates by the attributes in use alone: a correction reads
+        no others.
+        """
+        rows = self.data.rows
+        groups = self.data.collection.groups
+        names = rows.patterns.attributes
+        kept_names = [name for name in names if name in used or name == CLUSTER]
+        if len(kept_names) == len(names):
+            return rows, groups, updates
+
+        kept_groups: list[Group] = []
+        new_index = np.full(len(groups), -1, dtype=np.int64)
+        for g, group in enumerate(groups):
+            if all(name in used for name, _ in group.conditions):
+                new_index[g] = len(kept_groups)
+                kept_groups.append(group)
+        updates = updates.copy()
+        updates[:, 0] = new_index[updates[:, 0]]
+        rows = with_attributes(rows, kept_names)
+        return rows, tuple(kept_groups) or (EVERYBODY,), updates
+
+    def fit_summary(
+        self, state: BoostingState, rule: UpdateRule, correction: Correction
+    ) -> FitSummary:
+        """Summarise the categories at the end of a fit."""
+        settings = self.settings
+        evidence = self.evidence
+        atoms = self.data.atoms
+        sums = state.category_sums().astype(np.float64)
+        size = sums[:, :, update_loop.SIZE]
+        group, j = np.nonzero((size > 0) & (size / state.total >= rule.min_share))
+        weight, outcome, score, squares = sums[group, j, update_loop.WEIGHT :].T
+        rate = outcome / weight / UNIT
+        error = standard_error.in_python(weight, squares, outcome, score)
+        never_tested = self.guarded and not evidence.tested and settings.max_updates > 0
+        no_error_found = self.no_error_to_adjust and evidence.tested
+        return FitSummary(
+            self.data.collection,
+            self.data.bins,
+            group,
+            j,
+            people=weight**2 / squares,
+            outcome_rate=rate,
+            mean_score=score / weight / UNIT,
+            cutoff=settings.criterion.cutoff(rate, float(settings.alpha)),
+            standard_error=error / UNIT,
+            z=rule.z,
+            n_people=state.atoms.n_people,
+            why=_why_gaps_remain(settings, correction),
+            calm=no_error_found and correction.points is None,
+            enough=not never_tested,
+            correction=correction,
+            patterns=atoms.patterns,
+            raw_scores=(int(atoms.score.min()), int(atoms.score.max())),
+            found=evidence.found,
+            notes=self.learned.notes,
+            left_out=LeftOutReport.of(atoms),
+            unit=self.data.unit,
         )
-        state = BoostingState(corrected, bins, collection)
-        harmed = _harmed(started, corrected, collection, np.unique(made[:, 0]))
-        if settings.guard != "noise" or not len(harmed):
-            break
-        made = made[~np.isin(made[:, 0], harmed)]
-        state = BoostingState(
-            started, bins, collection
-        )  # without updates, unless others are left
-    fit_summary = _fit_summary(
-        state, settings, rule, data, correction, learned, evidence
-    )
-    return BoostResult(correction, collection, fit_summary, len(batches), converged)
 
 
-def _harmed(
-    before: Atoms, after: Atoms, collection: Collection, groups: IntArray
-) -> IntArray:
-    """The groups whose squared error rose, though every update lowers it: scores in
-    order may be higher.
-
-    A map that is its own running maximum lifts everybody above a cell with that cell.
-    """
-    worse = np.zeros(len(before.patterns))
-    for atoms, sign in ((before, -1.0), (after, 1.0)):
-        score = from_grid(atoms.score)
-        worse += sign * atoms.pattern_sums(
-            atoms.weight * score**2 - 2 * score * atoms.positives
-        )
-    inside = membership([collection.groups[g] for g in groups], before.patterns)
-    return groups[inside @ worse > 0]
-
-
-def _attributes_used(
-    collection: Collection, learned: Learned, updates: IntArray
-) -> set[str]:
-    """The attributes on which a corrected score depends."""
-    changed = [collection.groups[g] for g in np.unique(updates[:, 0])]
-    changed += [] if learned.start is None else learned.start.groups
-    return {name for group in changed for name, _ in group.conditions}
-
-
-def _only_used(
-    rows: Atoms, collection: Collection, updates: IntArray, used: set[str]
-) -> tuple[Atoms, tuple[Group, ...], IntArray]:
-    """People, groups and updates by the attributes in use alone: a correction reads no
-    others.
-    """
-    names = rows.patterns.attributes
-    left = [name for name in names if name in used or name == CLUSTER]
-    if len(left) == len(names):
-        return rows, collection.groups, updates
-    stays = np.array(
-        [
-            all(name in used for name, _ in group.conditions)
-            for group in collection.groups
-        ]
-    )
-    groups = tuple(group for group, stay in zip(collection.groups, stays) if stay) or (
-        EVERYBODY,
-    )
-    updates = updates.copy()
-    updates[:, 0] = (np.cumsum(stays) - 1)[updates[:, 0]]
-    return with_attributes(rows, left), groups, updates
-
-
-def _rule(settings: Settings, bins: Bins, evidence: FoundErrors) -> UpdateRule:
-    """The rule for when to update a category, in the kernel's units."""
-    usual = category_min_share(settings.alpha, settings.gamma, bins)
-    if settings.min_share is None:
-        min_share = usual
-    else:
-        min_share = float(settings.min_share)
-    if settings.guard == "noise":
-        z = evidence.limit
-    else:
-        z = float(settings.guard or 0.0)
-    return UpdateRule.of(
-        settings.criterion, float(settings.alpha), z=z, min_share=min_share
-    )
-
-
-def _fit_summary(
-    state: BoostingState,
-    settings: Settings,
-    rule: UpdateRule,
-    data: FittingData,
-    correction: Correction,
-    learned: Learned,
-    evidence: FoundErrors,
-) -> FitSummary:
-    """Summarise the categories at the end of a fit."""
-    sums = state.category_sums().astype(np.float64)
-    size = sums[:, :, kernel.SIZE]
-    group, j = np.nonzero((size > 0) & (size / state.total >= rule.min_share))
-    weight, outcome, score, squares = np.moveaxis(sums[group, j, kernel.WEIGHT :], 1, 0)
-    rate = outcome / weight / UNIT
-    if settings.sample:
-        why = "the last sweep used a bootstrap sample"
-    else:
-        why = "the next shift rounds to zero"
-    if settings.monotone and len(correction.updates):
-        why = "a higher score must not become a lower one"
+def _why_gaps_remain(settings: Settings, correction: Correction) -> str:
+    """Why a category may be outside of its limits at the end."""
     if correction.n_updates >= settings.max_updates:
-        why = f"stopped at max_updates={settings.max_updates:,}"
-    return FitSummary(
-        data.collection,
-        data.bins,
-        group,
-        j,
-        people=weight**2 / squares,
-        outcome_rate=rate,
-        mean_score=score / weight / UNIT,
-        cutoff=settings.criterion.cutoff(rate, float(settings.alpha)),
-        standard_error=standard_errors(weight, squares, outcome / UNIT, score / UNIT),
-        z=rule.z,
-        n_people=state.atoms.n_people,
-        why=why,
-        calm=bool(settings.guard == "noise" and evidence.tested and not evidence.found)
-        and correction.points is None,
-        enough=evidence.tested
-        or settings.guard != "noise"
-        or settings.max_updates == 0,
-        correction=correction,
-        patterns=data.atoms.patterns,
-        raw_scores=(int(data.atoms.score.min()), int(data.atoms.score.max())),
-        found=evidence.found,
-        notes=learned.notes,
-        left_out=LeftOutReport.of(data.atoms),
-        unit=data.unit,
-    )
-
-
-def _sweeps(
-    state: BoostingState,
-    settings: Settings,
-    rule: UpdateRule,
-    most: int,
-    rng: np.random.Generator,
-) -> tuple[list[IntArray], bool]:
-    """Sweep until nothing changes or `most` updates were made; return the updates of
-    each sweep.
-    """
-    batches: list[IntArray] = []
-    left = most
-    for order in _orders(state, settings, rule, rng):
-        if left == 0:
-            return batches, state.worst(rule) < 0
-        updates = state.sweep(order, rule, float(settings.eta), left)
-        batches.append(updates)
-        left -= len(updates)
-        if not len(updates):
-            # a shift that rounds to zero is not an update, but it does not show
-            # convergence either
-            return batches, settings.eta * rule.smallest_cutoff >= 1 or state.worst(
-                rule
-            ) < 0
-    raise AssertionError("unreachable: the orders never end")
-
-
-def _orders(
-    state: BoostingState, settings: Settings, rule: UpdateRule, rng: np.random.Generator
-) -> Iterator[IntArray]:
-    """The categories that each sweep visits, in order; draws a new sample first if
-    asked to.
-    """
-    everything = np.arange((len(state.group_starts) - 1) * (len(state.edges) - 1))
-    while True:
-        if settings.sample == "bootstrap":
-            state.resample(rng)
-        if settings.order == "cyclic":
-            yield everything
-        elif settings.order == "random":
-            yield rng.permutation(len(everything))
-        else:
-            worst = state.worst(rule)
-            yield np.array([worst] if worst >= 0 else [], dtype=np.int64)
+        return f"stopped at max_updates={settings.max_updates:,}"
+    if settings.monotone and len(correction.updates):
+        return "a higher score must not become a lower one"
+    if settings.sample:
+        return "the last sweep used a bootstrap sample"
+    return "the next shift rounds to zero"
 
 
 def _about(
@@ -443,38 +462,34 @@ def _about(
     """
     from propcal import __version__
 
+    groups = settings.definition()
+    intersections: Any = groups.intersections
+    if not isinstance(intersections, (str, int)):
+        intersections = [list(names) for names in intersections]
+
+    about: dict[str, Any] = {"method": settings.criterion.method}
+    for name in ("alpha", "gamma", "rho", "eta"):
+        about[name] = float(getattr(settings, name))
     if isinstance(settings.binning, str):
-        binning = settings.binning
+        about["binning"] = settings.binning
     else:
-        binning = "explicit"
-    combined: Any = settings.definition().intersections
-    plain = isinstance(combined, (str, int))
-    asked: dict[str, Any] = (
-        {} if settings.min_share is None else {"min_share": float(settings.min_share)}
-    )
-    if not_read := [
-        column for column in atoms.patterns.reads if column not in used.reads
-    ]:
-        asked["not_read"] = not_read
-    return {
-        "method": settings.criterion.method,
-        **{
-            name: float(getattr(settings, name))
-            for name in ("alpha", "gamma", "rho", "eta")
-        },
-        "binning": binning,
-        "intersections": combined if plain else [list(names) for names in combined],
-        "order": settings.order,
-        "sample": settings.sample,
-        **asked,
-        "missing": settings.definition().missing,
-        "start": settings.start,
-        "guard": settings.guard if settings.guard is None else round(z, 6),
-        "monotone": bool(settings.monotone),
-        "propcal": __version__,
-        "people": people_band(atoms.n_people),
-        "fingerprint": atoms.people_fingerprint(),
-    }
+        about["binning"] = "explicit"
+    about["intersections"] = intersections
+    about["order"] = settings.order
+    about["sample"] = settings.sample
+    if settings.min_share is not None:
+        about["min_share"] = float(settings.min_share)
+    not_read = [name for name in atoms.patterns.reads if name not in used.reads]
+    if not_read:
+        about["not_read"] = not_read
+    about["missing"] = groups.missing
+    about["start"] = settings.start
+    about["guard"] = None if settings.guard is None else round(z, 6)
+    about["monotone"] = bool(settings.monotone)
+    about["propcal"] = __version__
+    about["people"] = people_band(atoms.n_people)
+    about["fingerprint"] = atoms.people_fingerprint()
+    return about
 
 
 def people_band(n: int) -> list[int]:
@@ -486,7 +501,6 @@ def people_band(n: int) -> list[int]:
     if n < 100:
         return [0, 99]
     power = 10 ** (len(str(n)) - 1)
-    first, following = max(
-        (k, m) for k, m in ((1, 2), (2, 5), (5, 10)) if k * power <= n
-    )
-    return [first * power, following * power - 1]
+    starts = [k * power for k in (1, 2, 5, 10)]
+    first = max(i for i, start in enumerate(starts) if start <= n)
+    return [starts[first], starts[first + 1] - 1]

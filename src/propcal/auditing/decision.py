@@ -187,7 +187,9 @@ def errors_found_in(data: FittingData, settings: Settings) -> FoundErrors:
     atoms = data.atoms
     bins = data.bins
     share = category_min_share(settings.alpha, settings.gamma, bins)
-    table = categories(atoms, data.collection, bins, min_share=share)
+    table = categories(
+        atoms, data.collection, bins, min_share=share, inside=data.inside
+    )
     sizes = audited_groups(atoms, settings.definition())
     everybody = Sample.of(data.rows)
     judged = JudgedGroups.of(atoms)

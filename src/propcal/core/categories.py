@@ -29,18 +29,11 @@ from propcal.errors import refused
 if TYPE_CHECKING:
     import pandas as pd
 
-BY_CHANCE = (
-    1e-6  # if chance separates the outcomes this often, it is taken for a coincidence
-)
+# outcomes that chance separates less often than this were separated by the attribute
+MAX_CHANCE = 1e-6
 # warn if guessing the outcome by level leaves less than this share of the errors
-NEARLY = 0.1
-COLUMNS = (
-    "people",
-    "positives",
-    "outcome_rate",
-    "mean_score",
-    "gap",
-)  # of the table of cells
+MAX_SHARE_OF_ERRORS = 0.1
+COLUMNS = ("people", "positives", "outcome_rate", "mean_score", "gap")  # of the table
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,31 +71,39 @@ class Categories:
         """
         import pandas as pd
 
-        g, b = np.nonzero(self.people)
-        rate = self.outcome_rate[g, b]
+        group, bin_index = np.nonzero(self.people)
+        rate = self.outcome_rate[group, bin_index]
+        gap = self.gap[group, bin_index]
+        labels = np.array(self.bins.labels, dtype=object)
         columns: dict[str, Any] = {
-            "group": [self.collection.kept[i].group.name for i in g],
-            "bin": np.array(self.bins.labels, dtype=object)[b],
-            **{name: getattr(self, name)[g, b] for name in COLUMNS},
-            "proportional_gap": self.gap[g, b] / proportional(rho).allowance(rate),
-            "eligible": self.eligible[g, b],
+            "group": [self.collection.kept[g].group.name for g in group],
+            "bin": labels[bin_index],
         }
+        for name in COLUMNS:
+            columns[name] = getattr(self, name)[group, bin_index]
+        columns["proportional_gap"] = gap / proportional(rho).allowance(rate)
+        columns["eligible"] = self.eligible[group, bin_index]
         return pd.DataFrame(columns)
 
 
-def bucket_sums(atoms: Atoms, bins: Bins, values: SumArray) -> SumArray:
-    """Add up a column of the atoms within each (pattern, bin); exact for integers.
+def bucket_starts(atoms: Atoms, bins: Bins) -> IntArray:
+    """The first atom of each (pattern, bin), pattern by pattern, and the number of
+    atoms.
 
     Scores ascend within a pattern, so each bucket is a run of atoms.
     """
-    cuts = np.empty((len(atoms.patterns), len(bins) + 1), dtype=np.int64)
-    for pattern, (low, high) in enumerate(zip(atoms.starts[:-1], atoms.starts[1:])):
-        cuts[pattern, 1:-1] = low + np.searchsorted(
-            atoms.score[low:high], bins.edges[1:-1]
-        )
-        cuts[pattern, 0] = low
-        cuts[pattern, -1] = high
-    return run_sums(values, np.append(cuts[:, :-1], len(values))).reshape(len(cuts), -1)
+    starts = np.empty((len(atoms.patterns), len(bins)), dtype=np.int64)
+    starts[:, 0] = atoms.starts[:-1]
+    inner_edges = bins.edges[1:-1]
+    for row, low, high in zip(starts, atoms.starts[:-1], atoms.starts[1:]):
+        row[1:] = low + np.searchsorted(atoms.score[low:high], inner_edges)
+    return np.append(starts, len(atoms))
+
+
+def bucket_sums(atoms: Atoms, bins: Bins, values: SumArray) -> SumArray:
+    """Add up a column of the atoms within each (pattern, bin); exact for integers."""
+    sums = run_sums(values, bucket_starts(atoms, bins))
+    return sums.reshape(len(atoms.patterns), len(bins))
 
 
 def categories(
@@ -112,21 +113,27 @@ def categories(
     *,
     min_share: float,
     min_people: int = 1,
+    inside: BoolArray | None = None,
 ) -> Categories:
     """Tabulate every (group, bin) of a collection.
 
     A category is eligible if its share of the weight is at least `min_share` and it has
-    at least `min_people` people.
+    at least `min_people` people. `inside` says which groups contain which patterns, if
+    that is known.
     """
-    inside = membership(collection.groups, atoms.patterns).astype(np.int64)
-    columns = (
-        atoms.people,
-        atoms.weight,
-        atoms.outcome_units(),
-        atoms.weight * atoms.score,
-    )
-    sums: list[Any] = [inside @ bucket_sums(atoms, bins, column) for column in columns]
-    people, weight, outcome, score = sums
+    if inside is None:
+        inside = membership(collection.groups, atoms.patterns)
+    counted = inside.astype(np.int64)
+    starts = bucket_starts(atoms, bins)
+
+    def sums(column: SumArray) -> Any:
+        by_bucket = run_sums(column, starts)
+        return counted @ by_bucket.reshape(len(atoms.patterns), len(bins))
+
+    people = sums(atoms.people)
+    weight = sums(atoms.weight)
+    outcome = sums(atoms.outcome_units())
+    score = sums(atoms.weight * atoms.score)
     share = weight / atoms.weight.sum()
     return Categories(
         collection,
@@ -180,24 +187,24 @@ def smallest_alpha_of(
         * gamma (Algorithm 1); without it, if its share of its group is at least alpha *
         lambda (the paper's definitions).
     """
-    there = table.people > 0
-    if not there.any():
+    not_empty = table.people > 0
+    if not not_empty.any():
         return float("nan")
     weight = np.asarray(table.weight, dtype=np.float64)
     if gamma is None:
         share = weight / weight.sum(axis=1, keepdims=True)
     else:
         share = table.share / gamma
-    counts_up_to = share[there] * table.bins.divisor
-    needs = np.abs(table.gap[there]) / criterion.allowance(table.outcome_rate[there])
+    counts_up_to = share[not_empty] * table.bins.divisor
+    allowance = criterion.allowance(table.outcome_rate[not_empty])
+    needs = np.abs(table.gap[not_empty]) / allowance
     return float(np.max(np.minimum(needs, counts_up_to)))
 
 
 def dc_of(table: Categories, rho: float) -> float:
     """DC loss: the largest log-ratio of two groups' outcome rates in the same bin."""
-    return float(
-        largest_log_ratio(np.where(table.eligible, table.outcome_rate, np.nan), rho=rho)
-    )
+    rates = np.where(table.eligible, table.outcome_rate, np.nan)
+    return float(largest_log_ratio(rates, rho=rho))
 
 
 def largest_log_ratio(outcome_rate: FloatArray, *, rho: float) -> FloatArray:
@@ -212,23 +219,24 @@ def largest_log_ratio(outcome_rate: FloatArray, *, rho: float) -> FloatArray:
 
     Notes
     -----
-    Within a bin, only the highest and the lowest rate matter. A bin with a single group contributes 0.
+    Within a bin, only the highest and the lowest rate matter. A bin with a single group
+    contributes 0.
 
     >>> rates = np.array([[0.2, 0.5], [0.1, np.nan], [0.15, 0.6]])
     >>> round(float(np.exp(largest_log_ratio(rates, rho=0.01))), 6)
     2.0
     """
     counted = ~np.isnan(outcome_rate)
-    floored = np.log(
-        np.maximum(outcome_rate, rho, where=counted, out=np.ones_like(outcome_rate))
+    floored = np.maximum(
+        outcome_rate, rho, where=counted, out=np.ones_like(outcome_rate)
     )
-    highest = np.max(floored, axis=-2, where=counted, initial=-np.inf)
-    lowest = np.min(floored, axis=-2, where=counted, initial=np.inf)
-    some = counted.any(axis=-2)
-    apart = np.max(
-        np.subtract(highest, lowest, where=some, out=np.zeros_like(highest)), axis=-1
-    )
-    return np.asarray(np.where(some.any(axis=-1), apart, np.nan))
+    log_rate = np.log(floored)
+    highest = np.max(log_rate, axis=-2, where=counted, initial=-np.inf)
+    lowest = np.min(log_rate, axis=-2, where=counted, initial=np.inf)
+    any_group = counted.any(axis=-2)
+    apart = np.subtract(highest, lowest, where=any_group, out=np.zeros_like(highest))
+    largest = np.max(apart, axis=-1)
+    return np.asarray(np.where(any_group.any(axis=-1), largest, np.nan))
 
 
 def check_outcome_groups(atoms: Atoms) -> None:
@@ -237,22 +245,20 @@ def check_outcome_groups(atoms: Atoms) -> None:
     Its groups have outcome rates of 0 and 1: a correction for them would need to know
     the outcome before scoring, and an audit of them says nothing about the score.
     """
-    sums = [
-        atoms.pattern_sums(column)
-        for column in (atoms.weight, atoms.positives, atoms.people)
-    ]
+    weights = atoms.pattern_sums(atoms.weight)
+    events = atoms.pattern_sums(atoms.positives)
+    counts = atoms.pattern_sums(atoms.people)
     for a, name in enumerate(atoms.patterns.attributes):
         if name == CLUSTER or name.startswith((BESIDE, KEY)):
             continue
         level = atoms.patterns.table[:, a]
-        weight, positives, people = (
-            np.bincount(level, column).astype(np.float64) for column in sums
-        )
+        weight = np.bincount(level, weights).astype(np.float64)
+        positives = np.bincount(level, events).astype(np.float64)
+        people = np.bincount(level, counts).astype(np.float64)
         if not tells_outcome(weight, positives, people):
             continue
-        # how often would guessing each level's more common outcome be wrong?
         total = weight.sum()
-        wrong = np.minimum(positives, weight - positives).sum()
+        wrong = _wrong_guesses(weight, positives)
         if wrong <= 1e-9 * total:
             raise refused(
                 "group is outcome",
@@ -260,29 +266,35 @@ def check_outcome_groups(atoms: Atoms) -> None:
                 levels=len(people),
                 people=int(people.sum()),
             )
-        message = refused(
-            "group nearly outcome", name=name, share=1 - wrong / total
-        ).message
+        share = 1 - wrong / total
+        message = refused("group nearly outcome", name=name, share=share).message
         warnings.warn(message, UserWarning, stacklevel=3)
+
+
+def _wrong_guesses(weight: FloatArray, positives: FloatArray) -> float:
+    """How often guessing each level's more common outcome would be wrong."""
+    return float(np.minimum(positives, weight - positives).sum())
 
 
 def tells_outcome(
     weight: FloatArray, positives: FloatArray, people: FloatArray
 ) -> bool:
-    """Whether the levels of an attribute, by their sums, tell the outcome of nearly
+    """Whether the levels of an attribute, by their sums, reveal the outcome of nearly
     everybody.
     """
     total = weight.sum()
     events = positives.sum()
-    wrong = np.minimum(positives, weight - positives).sum()
-    guessed = min(events, total - events)
-    if not guessed > 0 or wrong > NEARLY * guessed:
+    wrong_without_levels = min(events, total - events)
+    if wrong_without_levels <= 0:
+        return False
+    if _wrong_guesses(weight, positives) > MAX_SHARE_OF_ERRORS * wrong_without_levels:
         return False
     # the probability that each level has only one outcome if the attribute is unrelated
     # to the outcome
     people = people[people > 0]
     rate = events / total
-    return float(np.prod(rate**people + (1 - rate) ** people)) <= BY_CHANCE
+    one_outcome = rate**people + (1 - rate) ** people
+    return float(np.prod(one_outcome)) <= MAX_CHANCE
 
 
 def outcome_alike(atoms: Atoms) -> str:
@@ -294,4 +306,7 @@ def outcome_alike(atoms: Atoms) -> str:
     if 0 < events < total:
         return ""
     who = "nobody" if events <= 0 else "everybody"
-    return f"{who} had the outcome; check that the right column, and the right value of it, is the event"
+    return (
+        f"{who} had the outcome; check that the right column, and the right value of "
+        "it, is the event"
+    )

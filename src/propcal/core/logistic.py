@@ -12,9 +12,12 @@ from scipy import special
 
 from propcal.core.grid import FloatArray
 
-MOST_STEPS = 50
-ENOUGH = 1e-8  # stop when the next step can gain no more log-likelihood than this
-FLAT = 25.0  # fitted log-odds beyond this mean that the data are separated
+MAX_STEPS = 50
+MAX_HALVINGS = 30
+MIN_GAIN = 1e-8  # stop when the next step can gain no more log-likelihood than this
+MAX_LOG_ODDS = 25.0  # of a shift that is fitted; beyond it the data are separated
+# a column of which less than this is left once the others are taken out is dropped
+MIN_INDEPENDENT = 1e-4
 
 
 class LogisticFit(NamedTuple):
@@ -66,13 +69,13 @@ def fit_logistic(
     """
     if start is not None:
         return _newton(design, offset, weight, positives, start)
-    found = _newton(design, offset, weight, positives, np.zeros(design.shape[1]))
+    fit = _newton(design, offset, weight, positives, np.zeros(design.shape[1]))
     rate = float(positives.sum() / weight.sum())
-    if found is None and 0 < rate < 1:
+    if fit is None and 0 < rate < 1:
         level = np.log(rate) - np.log1p(-rate)
         start = np.linalg.lstsq(design, level - offset, rcond=None)[0]
-        found = _newton(design, offset, weight, positives, start)
-    return found
+        fit = _newton(design, offset, weight, positives, start)
+    return fit
 
 
 def _newton(
@@ -85,7 +88,7 @@ def _newton(
     coefficients = start
     value = offset + design @ coefficients
     loss = _loss(value, weight, positives)
-    for _ in range(MOST_STEPS):
+    for _ in range(MAX_STEPS):
         fitted = expit(value)
         curvature = weight * fitted * (1 - fitted)
         information = design.T @ (curvature[:, None] * design)
@@ -96,13 +99,11 @@ def _newton(
             return None
         if not np.all(np.isfinite(step)):
             return None
-        if (
-            gradient @ step <= ENOUGH
-        ):  # the last Newton step squares the remaining error
-            return LogisticFit(
-                coefficients + step, expit(value + design @ step), information
-            )
-        for _ in range(30):
+        if gradient @ step <= MIN_GAIN:
+            # the last Newton step squares the remaining error
+            fitted = expit(value + design @ step)
+            return LogisticFit(coefficients + step, fitted, information)
+        for _ in range(MAX_HALVINGS):
             tried = offset + design @ (coefficients + step)
             lower = _loss(tried, weight, positives)
             if lower <= loss:
@@ -111,7 +112,7 @@ def _newton(
         coefficients = coefficients + step
         value = tried
         loss = lower
-        if np.abs(value - offset).max() > FLAT:
+        if np.abs(value - offset).max() > MAX_LOG_ODDS:
             return None  # the data are separated: the likelihood has no maximum
     return None
 
@@ -131,13 +132,14 @@ def spline_columns(x: FloatArray, knots: FloatArray) -> Iterator[FloatArray]:
     if len(knots) >= 2:
         yield x
     if len(knots) >= 3:
-        last = knots[-1]
         before = knots[-2]
-        ends = [_cube(x - knot) for knot in (before, last)]
+        last = knots[-1]
+        from_before = _cube(x - before)
+        from_last = _cube(x - last)
         for knot in knots[:-2]:
             term = _cube(x - knot)
-            term -= ends[0] * ((last - knot) / (last - before))
-            term += ends[1] * ((before - knot) / (last - before))
+            term -= from_before * ((last - knot) / (last - before))
+            term += from_last * ((before - knot) / (last - before))
             term /= (last - knots[0]) ** 2
             yield term
 
@@ -151,3 +153,39 @@ def _cube(x: FloatArray) -> FloatArray:
     """The cube of the positive part, as a product because powers are slow."""
     x = np.maximum(x, 0.0)
     return np.asarray(x * x * x)
+
+
+class UncorrelatedSpline:
+    """The columns of a restricted cubic spline, mixed so that they are uncorrelated and
+    have variance 1 over the people.
+
+    Beyond `low` and `high` every column is constant, so that nothing is extrapolated.
+    Columns that the earlier ones nearly determine are dropped, with all that follow.
+    """
+
+    def __init__(
+        self,
+        values: FloatArray,
+        people: FloatArray,
+        knots: FloatArray,
+        low: float,
+        high: float,
+    ) -> None:
+        self.knots = knots
+        self.low = low
+        self.high = high
+        columns = self._plain_columns(values)
+        root = np.sqrt(people / people.sum())[:, None]
+        # rows of zeros, because there may be fewer values than columns
+        padding = np.zeros((columns.shape[1], columns.shape[1]))
+        _, mixing = np.linalg.qr(np.concatenate([columns * root, padding]))
+        independent = np.abs(np.diag(mixing)) > MIN_INDEPENDENT
+        self.n_columns = int(np.logical_and.accumulate(independent).sum())
+        self._unmix = np.linalg.inv(mixing[: self.n_columns, : self.n_columns])
+
+    def _plain_columns(self, values: FloatArray) -> FloatArray:
+        return spline_basis(np.clip(values, self.low, self.high), self.knots)
+
+    def __call__(self, values: FloatArray) -> FloatArray:
+        """The columns at the given values."""
+        return self._plain_columns(values)[:, : self.n_columns] @ self._unmix

@@ -44,9 +44,10 @@ from propcal.core.fit.additive_fit import (
     term_of_levels,
     term_of_ranges,
 )
+from propcal.core.fit.log_odds_cells import CURVE_KNOTS
 from propcal.core.grid import FloatArray, IntArray
 from propcal.core.groups import Group
-from propcal.core.logistic import spline_basis
+from propcal.core.logistic import UncorrelatedSpline
 from propcal.core.patterns import Level
 from propcal.discovery.binned_features import Feature, FeatureTable
 
@@ -65,7 +66,6 @@ FEWEST_WAVES = 12
 # points of ranges are multiples, so that neighbours have the same and become one range
 STEP_OF_RANGES = 50
 SCORE_RANGES = 64  # of equal numbers of people, from which everybody's curve is learned
-CURVE_KNOTS = (0.05, 0.275, 0.5, 0.725, 0.95)
 FOLDS = 5
 OWN_SEED = 20_260_419
 # Standard errors of the cross-validated gain from which features get points. Of 800
@@ -259,7 +259,7 @@ class PointsModel:
 
 class Curve:
     """Everybody's curve: a constant, a slope and a restricted cubic spline of the
-    log-odds of the score.
+    log-odds of the score; the constant alone without `bends`.
     """
 
     def __init__(
@@ -267,32 +267,25 @@ class Curve:
         log_odds: FloatArray,
         weight: FloatArray,
         codes: Codes,
-        n: int,
+        n_pieces: int,
         *,
         bends: bool = True,
     ) -> None:
-        people = np.bincount(codes, weight, n)
-        middle = np.bincount(codes, weight * log_odds, n) / np.where(
-            people > 0, people, 1.0
-        )
-        self.knots = np.unique(np.quantile(log_odds, CURVE_KNOTS, method="lower"))
-        self.low, self.high = np.quantile(log_odds, [0.005, 0.995], method="lower")
-        columns = self._columns(middle)
-        root = np.sqrt(people / people.sum())[:, None]
-        padded = np.concatenate([columns * root, np.zeros((columns.shape[1],) * 2)])
-        _, mixing = np.linalg.qr(padded)
-        useful = np.logical_and.accumulate(np.abs(np.diag(mixing)) > 1e-4)
-        self.n = int(useful.sum()) if bends else 1
-        self.turn = np.linalg.inv(mixing[: self.n, : self.n])
-        kinds = np.minimum(np.arange(self.n), 2)
-        self.term = Term(columns[:, : self.n] @ self.turn, kinds, kept=not bends)
-
-    def _columns(self, log_odds: FloatArray) -> FloatArray:
-        return spline_basis(np.clip(log_odds, self.low, self.high), self.knots)
+        people = np.bincount(codes, weight, n_pieces)
+        sums = np.bincount(codes, weight * log_odds, n_pieces)
+        mean = sums / np.where(people > 0, people, 1.0)
+        knots = np.unique(np.quantile(log_odds, CURVE_KNOTS, method="lower"))
+        low, high = np.quantile(log_odds, [0.005, 0.995], method="lower")
+        self.spline = UncorrelatedSpline(mean, people, knots, low, high)
+        self.n_effects = self.spline.n_columns if bends else 1
+        kinds = np.minimum(np.arange(self.n_effects), 2)
+        columns = self.spline(mean)[:, : self.n_effects]
+        self.term = Term(columns, kinds, kept=not bends)
 
     def __call__(self, log_odds: FloatArray, effect: FloatArray) -> FloatArray:
         """The curve at these log-odds, of which `effect` has the effects."""
-        return self._columns(log_odds)[:, : self.n] @ self.turn @ effect[: self.n]
+        columns = self.spline(log_odds)[:, : self.n_effects]
+        return columns @ effect[: self.n_effects]
 
 
 def cross_validate(rows: PointsRows, *, passes: int = PASSES) -> Gains:

@@ -1,10 +1,10 @@
-"""Evidence before a fit: what tests of calibration found, and what repeat visits tell.
+"""Evidence before a fit: what tests found, and how much repeat visits count.
 
-Rows of the same people tell less than rows of different people. Residuals (outcome
-minus score) are summed over clusters of people. If rows of one person are alike, these
-sums vary more than those of independent rows would; the ratio of the two variances is
-the design effect. A fit then works as with survey weights: the same sums, with
-variances that are larger by the design effect.
+Rows of the same people carry less information than rows of different people. Residuals
+(outcome minus score) are summed over clusters of people. If rows of one person are
+alike, these sums vary more than those of independent rows would; the ratio of the two
+variances is the design effect. A fit then works as with survey weights: the same sums,
+with variances that are larger by the design effect.
 """
 
 from __future__ import annotations
@@ -56,23 +56,27 @@ def repeat_effect(atoms: Atoms) -> float:
     if CLUSTER not in atoms.patterns.attributes:
         return 1.0
     place = atoms.patterns.attributes.index(CLUSTER)
-    of_pattern = atoms.patterns.table[:, place]
-    score, (weight, squares, positives, positive_squares) = (
-        from_grid(atoms.score),
-        _real_sums(atoms),
-    )
-    known, cluster = np.unique(of_pattern[atoms.pattern_index()], return_inverse=True)
-    if len(known) < FEWEST_CLUSTERS:
-        raise refused("few clusters", values=plural(len(known), "different value"))
+    cluster_of_pattern = atoms.patterns.table[:, place]
+    score = from_grid(atoms.score)
+    weight, squares, positives, positive_squares = _real_sums(atoms)
+    cluster_of_atom = cluster_of_pattern[atoms.pattern_index()]
+    known, cluster = np.unique(cluster_of_atom, return_inverse=True)
+    n_clusters = len(known)
+    if n_clusters < FEWEST_CLUSTERS:
+        raise refused("few clusters", values=plural(n_clusters, "different value"))
 
-    def sums(column: FloatArray) -> Any:
+    def cluster_sums(column: FloatArray) -> Any:
         return np.bincount(cluster, weights=column)
 
-    excess = positives - weight * score
-    centred = sums(excess) - excess.sum() / weight.sum() * sums(weight)
-    together = float(np.sum(centred**2)) * len(known) / (len(known) - 1)
-    apart = float(np.sum(positive_squares * (1 - 2 * score) + squares * score**2))
-    return max(together / apart, 1.0) if apart > 0 else 1.0
+    residual = positives - weight * score
+    mean = residual.sum() / weight.sum()
+    centred = cluster_sums(residual) - mean * cluster_sums(weight)
+    variance = float(np.sum(centred**2)) * n_clusters / (n_clusters - 1)
+    squared_residuals = positive_squares * (1 - 2 * score) + squares * score**2
+    if_independent = float(np.sum(squared_residuals))
+    if if_independent <= 0:
+        return 1.0
+    return max(variance / if_independent, 1.0)
 
 
 def with_effect(atoms: Atoms, effect: float) -> Atoms:

@@ -4,33 +4,34 @@ smooth curve learn.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from propcal.core.atoms import Atoms
 from propcal.core.bins import Bins
-from propcal.core.categories import bucket_sums
+from propcal.core.categories import bucket_starts
 from propcal.core.grid import (
     TABLE_PER_UNIT,
     UNIT,
     BoolArray,
     FloatArray,
     IntArray,
+    SumArray,
     logistic_table,
+    run_sums,
 )
-from propcal.core.groups import MISSING, Collection, Group, membership
-from propcal.core.logistic import log_odds, spline_columns
+from propcal.core.groups import MISSING, Collection, Group, GroupSize, membership
+from propcal.core.logistic import UncorrelatedSpline, log_odds
 
 # rows of cells times cells per unit of log-odds, from which cells become wider
 MOST_CELLS_PER_UNIT = 8000
 # cells run from log-odds -12 to 12, like the knots of the curve; the last ones are
 # open-ended
 REACH = 12
-END = (
-    REACH + 0.125
-)  # what scores of exactly 0 and 1 count as: one knot of the curve further out
+# what scores of exactly 0 and 1 count as: one knot of the curve further out
+END = REACH + 0.125
 # cells per unit of log-odds: for tests, and for a fit
 COARSE = 2
 FINE = 16
@@ -40,10 +41,11 @@ CURVE_KNOTS = (0.05, 0.275, 0.5, 0.725, 0.95)  # quantiles of the scores
 # shares of all people
 PEOPLE_OUTSIDE = 10
 SHARE_OUTSIDE = (0.0005, 0.005)
+MIN_CELLS_BETWEEN_BUMPS = 2
 FEWEST_PEOPLE = 50  # in total
 # standard errors by which scores of exactly 0 or 1 must be on the wrong side of the
 # next ones
-POOLED = 2.0
+POOLED_Z = 2.0
 FEWEST_OF_A_TERM = 11  # people of a group that gets a term of its own
 MOST_TERMS = 120
 # the variance of effects that tests look for and a fit begins with: 0.25 in log-odds
@@ -90,21 +92,25 @@ def smooth_terms(collection: Collection) -> tuple[tuple[Group, ...], tuple[str, 
     their size.
     """
     sizes = [
-        size
-        for size in (*collection.kept, *collection.left_out)
-        if size.people >= FEWEST_OF_A_TERM
-        and size.group.conditions
-        and size.left_out != MISSING
+        size for size in (*collection.kept, *collection.left_out) if _gets_a_term(size)
     ]
     notes: tuple[str, ...] = ()
-    if len(sizes) >= MOST_TERMS:
-        of_all = f"the {len(sizes):,} groups with at least {FEWEST_OF_A_TERM} people"
+    most_groups = MOST_TERMS - 1  # everybody has a term too
+    if len(sizes) > most_groups:
         notes = (
-            f"the recalibration uses only the {MOST_TERMS - 1} largest of {of_all}",
+            f"the recalibration uses only the {most_groups} largest of the "
+            f"{len(sizes):,} groups with at least {FEWEST_OF_A_TERM} people",
         )
-        smallest = sorted((size.people for size in sizes), reverse=True)[MOST_TERMS - 2]
-        sizes = [size for size in sizes if size.people >= smallest][: MOST_TERMS - 1]
+        by_size = sorted((size.people for size in sizes), reverse=True)
+        smallest = by_size[most_groups - 1]
+        sizes = [size for size in sizes if size.people >= smallest][:most_groups]
     return (Group(()), *(size.group for size in sizes)), notes
+
+
+def _gets_a_term(size: GroupSize) -> bool:
+    """Whether a group is large enough to have effects of its own."""
+    defined = bool(size.group.conditions) and size.left_out != MISSING
+    return defined and size.people >= FEWEST_OF_A_TERM
 
 
 def fine_cells(
@@ -115,31 +121,28 @@ def fine_cells(
     With `ends`, this includes people with a score of exactly 0, or exactly 1, if there
     are enough of them.
     """
-    rows = _distinct_rows(membership(terms, atoms.patterns).T)
+    members, row = _distinct_rows(membership(terms, atoms.patterns).T)
     per_unit = FINE
-    while per_unit > COARSE and len(rows[0]) * per_unit > MOST_CELLS_PER_UNIT:
+    while per_unit > COARSE and len(members) * per_unit > MOST_CELLS_PER_UNIT:
         per_unit //= 2
-    return _counted(atoms, *rows, per_unit, ends=ends)
+    return _counted(atoms, members, row, per_unit, ends=ends)
 
 
 def count_cells(atoms: Atoms, terms: tuple[Group, ...], per_unit: int) -> LogOddsCells:
     """Count people in cells of width 1 / `per_unit` in log-odds."""
-    return _counted(
-        atoms, *_distinct_rows(membership(terms, atoms.patterns).T), per_unit
-    )
+    members, row = _distinct_rows(membership(terms, atoms.patterns).T)
+    return _counted(atoms, members, row, per_unit)
 
 
 def _distinct_rows(members: BoolArray) -> tuple[BoolArray, IntArray]:
-    """The distinct rows of a table in order, and the place of each row among them;
-    quicker than np.unique.
+    """The distinct rows of a table in order, and the place of each row among them.
+
+    Quicker than `np.unique` of rows, because each is packed into one value.
     """
-    packed = np.packbits(members, axis=1)
-    keys = (
-        np.ascontiguousarray(packed)
-        .view(np.dtype((np.void, packed.shape[1])))
-        .reshape(-1)
-    )
-    _, first, row = np.unique(keys, return_index=True, return_inverse=True)
+    packed = np.ascontiguousarray(np.packbits(members, axis=1))
+    one_value = np.dtype((np.void, packed.shape[1]))
+    values = packed.view(one_value).reshape(-1)
+    _, first, row = np.unique(values, return_index=True, return_inverse=True)
     return members[first], row.reshape(-1)
 
 
@@ -151,34 +154,45 @@ def _counted(
     *,
     ends: bool = False,
 ) -> LogOddsCells:
-    bins = _steps(per_unit)
-    tables = []
-    for column in (atoms.weight, atoms.positives, atoms.weight * (atoms.score / UNIT)):
-        table = np.zeros((len(members), len(bins)))
-        np.add.at(table, row, bucket_sums(atoms, bins, column))
-        tables.append(table)
+    bins = _equal_steps(per_unit)
+    starts = bucket_starts(atoms, bins)
+
+    def table(column: SumArray) -> FloatArray:
+        """Sums of a column by row and bin."""
+        by_bucket = run_sums(column, starts).reshape(len(row), len(bins))
+        by_row = np.zeros((len(members), len(bins)))
+        np.add.at(by_row, row, by_bucket)
+        return by_row
+
+    weight = table(atoms.weight)
+    positives = table(atoms.positives)
+    score = table(atoms.weight * (atoms.score / UNIT))
     # the effective number of people is smaller with varying weights (Kish); frequencies
     # count fully
     effective = float(atoms.weight.sum()) / float(atoms.weight_sq.sum())
-    weight, positives, score = tables
     used = weight > 0
     for end in (0, -1):
-        used[:, end] &= ends and weight[:, end].sum() * effective >= FEWEST_OF_A_TERM
+        n_at_end = weight[:, end].sum() * effective
+        used[:, end] &= ends and n_at_end >= FEWEST_OF_A_TERM
+
     filled = used.any(axis=1)  # a row may have only scores of 0 or 1
-    n = used[filled].sum(axis=1)
-    weight, positives, score = (table[used] for table in tables)
-    mean = np.clip(
-        score / weight, 1 / UNIT, 1 - 1 / UNIT
-    )  # only rounding could leave this range
-    place = np.broadcast_to(np.arange(len(bins)), used.shape)[used]
-    value = np.select([place == 0, place == len(bins) - 1], [-END, END], log_odds(mean))
-    starts = np.concatenate([[0], np.cumsum(n)])
+    cells_of_row = used[filled].sum(axis=1)
+    _, bin_index = np.nonzero(used)
+    # only rounding could leave this range
+    mean = np.clip(score[used] / weight[used], 1 / UNIT, 1 - 1 / UNIT)
+    value = log_odds(mean)
+    value[bin_index == 0] = -END
+    value[bin_index == len(bins) - 1] = END
     return LogOddsCells(
-        members[filled], starts, weight * effective, positives * effective, value
+        members[filled],
+        np.concatenate([[0], np.cumsum(cells_of_row)]),
+        weight[used] * effective,
+        positives[used] * effective,
+        value,
     )
 
 
-def _steps(per_unit: int) -> Bins:
+def _equal_steps(per_unit: int) -> Bins:
     """Bins of equal width in log-odds; scores of exactly 0 and exactly 1 have bins of
     their own.
     """
@@ -211,110 +225,68 @@ class Basis:
         n_bumps: int = 0,
         knots: tuple[float, ...] = CURVE_KNOTS,
     ) -> None:
-        inside = np.abs(cells.log_odds) < END
-        values = cells.log_odds[inside]
-        n = cells.n[inside]
-        order = np.argsort(values, kind="stable")
-        ranked = values[order]
-        share = np.cumsum(n[order]) / n.sum()
-
-        def quantile(part: FloatArray) -> FloatArray:
-            # rounding in sums of weights must not decide which cell is chosen
-            return np.asarray(
-                ranked[np.minimum(np.searchsorted(share, part - 1e-9), len(ranked) - 1)]
-            )
-
+        between = np.abs(cells.log_odds) < END
+        values = cells.log_odds[between]
+        n = cells.n[between]
+        ranking = _Ranking(values, n)
         outside = float(np.clip(PEOPLE_OUTSIDE / n.sum(), *SHARE_OUTSIDE))
-        self.low, self.high = quantile(np.array([outside, 1 - outside]))
-        self.ends = np.array(
-            [end for end in (-END, END) if np.any(cells.log_odds == end)]
-        )
-        middle = quantile(np.array([0.25, 0.75]))
-        self.levels = np.array(
-            [end for end in self.ends if not self._pooled(cells, end, *middle)]
-        )
-        self.knots = np.unique(quantile(np.array(knots)))
+        self.low, self.high = ranking.quantiles([outside, 1 - outside])
+        self.ends = np.array([e for e in (-END, END) if np.any(cells.log_odds == e)])
+        self.levels = self._levels(cells, *ranking.quantiles([0.25, 0.75]))
+
+        self.knots = np.unique(ranking.quantiles(knots))
         if len(self.knots) < 3:
-            self.knots = np.empty(0)
-        kinds = np.array([CONSTANT, SLOPE, *[CURVE] * max(len(self.knots) - 2, 0)])
-        root = np.sqrt(n / n.sum())[:, None]
-        columns = self._columns(values) * root
-        # add rows of zeros, because there may be fewer cells than columns
-        _, mixing = np.linalg.qr(
-            np.concatenate([columns, np.zeros((columns.shape[1],) * 2)])
-        )
-        useful = np.abs(np.diag(mixing)) > 1e-4  # drop nearly collinear columns
-        useful &= np.logical_and.accumulate(useful)
-        self.n_smooth = int(useful.sum())
-        self.turn = np.linalg.inv(mixing[: self.n_smooth, : self.n_smooth])
-        if n_bumps and CURVE in kinds[useful]:
-            bumps = self._bump_knots(n_bumps, quantile)
-        else:
-            bumps = np.empty(0)
-        self.bumps = bumps if len(bumps) > len(self.knots) else np.empty(0)
+            self.knots = np.array([self.low, self.high])  # a straight line
+        self._spline = UncorrelatedSpline(values, n, self.knots, self.low, self.high)
+        self.n_smooth = self._spline.n_columns
+        smooth = [CONSTANT, SLOPE, *[CURVE] * (len(self.knots) - 2)][: self.n_smooth]
+
+        self.bumps = np.empty(0)
+        if n_bumps and CURVE in smooth:
+            bumps = self._bump_knots(n_bumps, ranking)
+            if len(bumps) > len(self.knots):
+                self.bumps = bumps
         others = np.repeat([BUMPS, LEVEL], [len(self.bumps), len(self.levels)])
-        self.kinds = np.concatenate([kinds[useful], others]).astype(np.int64)
+        self.kinds = np.concatenate([smooth, others]).astype(np.int64)
 
-    def _pooled(self, cells: LogOddsCells, end: float, low: float, high: float) -> bool:
-        """Whether isotonic regression would pool people with those whose score is 0 or
-        1, not by chance.
+    def _levels(self, cells: LogOddsCells, low: float, high: float) -> FloatArray:
+        """The ends that have a level of their own, beyond the end of the curve.
 
-        Then the curve ends where their pool begins, and there is no level beyond it: a
-        pile of scores of 1 of whom few have the outcome takes the people just below
-        along. The middle half always has the curve.
+        Where isotonic regression would pool an end with other scores, the curve ends
+        where the pool begins, and there is no level beyond it. The middle half of the
+        people, from `low` to `high`, always has the curve.
         """
-        values, place = np.unique(-np.sign(end) * cells.log_odds, return_inverse=True)
-        right = cells.positives if end > 0 else cells.n - cells.positives
-        events, people = (
-            np.cumsum(np.bincount(place, column)) for column in (right, cells.n)
-        )
-        last = int(np.argmax(np.round(events / people, 12)))
-        others = people[last] - people[0]
-        rate = events[last] / people[last]
-        error = np.sqrt(rate * (1 - rate) * (1 / people[0] + 1 / max(others, 1.0)))
-        if (
-            others == 0
-            or (events[last] - events[0]) / others - events[0] / people[0]
-            < POOLED * error
-        ):
-            return False
-        first = -np.sign(end) * values[last]
-        if end > 0:
-            self.high = max(min(first, self.high), high)
-        else:
-            self.low = min(max(first, self.low), low)
-        return True
+        levels = []
+        for end in self.ends:
+            pool = _beginning_of_pool(cells, end)
+            if pool is None:
+                levels.append(end)
+            elif end > 0:
+                self.high = max(min(pool, self.high), high)
+            else:
+                self.low = min(max(pool, self.low), low)
+        return np.array(levels)
 
-    def _bump_knots(
-        self, n: int, quantile: Callable[[FloatArray], FloatArray]
-    ) -> FloatArray:
+    def _bump_knots(self, n: int, ranking: _Ranking) -> FloatArray:
         """The ends, and the middles of n equal parts of the people, at least two cells
         apart.
         """
-        inner = quantile((np.arange(n) + 0.5) / n)
-        found = np.unique(np.clip([self.low, *inner, self.high], self.low, self.high))
-        kept = found[:1]
-        for knot in found[1:]:
-            if knot - kept[-1] >= 2 / FINE:
-                kept = np.append(kept, knot)
-        return kept
-
-    def _columns(self, values: FloatArray) -> FloatArray:
-        x = np.clip(values, self.low, self.high)
-        curves = list(spline_columns(x, self.knots))[2:]
-        return np.stack([np.ones_like(x), x, *curves], axis=1)
+        middles = ranking.quantiles((np.arange(n) + 0.5) / n)
+        candidates = np.clip([self.low, *middles, self.high], self.low, self.high)
+        knots: list[float] = []
+        for knot in np.unique(candidates):
+            if not knots or knot - knots[-1] >= MIN_CELLS_BETWEEN_BUMPS / FINE:
+                knots.append(knot)
+        return np.array(knots)
 
     def __call__(self, values: FloatArray) -> FloatArray:
         """The columns at the given log-odds."""
-        smooth = self._columns(values)[:, : self.n_smooth] @ self.turn
-        levels = [
-            np.interp(values * np.sign(end), [self._edge(end), END], [0.0, 1.0])
-            for end in self.levels
-        ]
-        return np.concatenate(
-            [smooth, _triangles(values, self.bumps), *(c[:, None] for c in levels)],
-            axis=1,
-        )
+        columns = [self._spline(values), _triangles(values, self.bumps)]
+        for end in self.levels:
+            beyond = np.sign(end) * values
+            level = np.interp(beyond, [self._edge(end), END], [0.0, 1.0])
+            columns.append(level[:, None])
+        return np.concatenate(columns, axis=1)
 
     def offset(self, values: FloatArray) -> FloatArray:
         """The log-odds to which the columns add; beyond an end of the curve that has a
@@ -330,13 +302,55 @@ class Basis:
         return float(self.high if end > 0 else -self.low)
 
 
+class _Ranking:
+    """People in the order of their values, for quantiles."""
+
+    def __init__(self, values: FloatArray, n: FloatArray) -> None:
+        order = np.argsort(values, kind="stable")
+        self.values = values[order]
+        self.shares = np.cumsum(n[order]) / n.sum()
+
+    def quantiles(self, shares: Sequence[float] | FloatArray) -> FloatArray:
+        """The value below which each share of the people is."""
+        # rounding in sums of weights must not decide which cell is chosen
+        place = np.searchsorted(self.shares, np.asarray(shares) - 1e-9)
+        return np.asarray(self.values[np.minimum(place, len(self.values) - 1)])
+
+
+def _beginning_of_pool(cells: LogOddsCells, end: float) -> float | None:
+    """The log-odds where the people begin whom isotonic regression would pool with
+    those whose score is 0 or 1; None if there are none, or perhaps by chance.
+
+    If few people scored 1 have the outcome, isotonic regression pools them with the
+    next lower scores.
+    """
+    sign = np.sign(end)
+    distance, place = np.unique(-sign * cells.log_odds, return_inverse=True)
+    if end > 0:
+        right = cells.positives
+    else:
+        right = cells.n - cells.positives
+    events = np.cumsum(np.bincount(place, right))
+    people = np.cumsum(np.bincount(place, cells.n))
+    last = int(np.argmax(np.round(events / people, 12)))
+    others = people[last] - people[0]
+    if others == 0:
+        return None
+    rate = events[last] / people[last]
+    error = np.sqrt(rate * (1 - rate) * (1 / people[0] + 1 / max(others, 1.0)))
+    difference = (events[last] - events[0]) / others - events[0] / people[0]
+    if difference < POOLED_Z * error:
+        return None
+    return float(-sign * distance[last])
+
+
 def _triangles(values: FloatArray, knots: FloatArray) -> FloatArray:
     """For each knot a column that is 1 at it and falls to 0 at its neighbours; constant
     beyond the ends.
     """
     if not len(knots):
         return np.empty((len(values), 0))
-    place = np.interp(values, knots, np.arange(len(knots)))
-    return np.asarray(
-        np.maximum(1 - np.abs(place[:, None] - np.arange(len(knots))), 0.0)
-    )
+    numbers = np.arange(len(knots))
+    place = np.interp(values, knots, numbers)
+    distance = np.abs(place[:, None] - numbers)
+    return np.asarray(np.maximum(1 - distance, 0.0))

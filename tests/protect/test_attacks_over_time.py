@@ -14,7 +14,7 @@ from propcal import Atoms, Monitor, audit, compare_sites
 from propcal.auditing.audit_tables import row_dicts
 from propcal.protect.audits import protected_audit
 from propcal.protect.courses import protected_course
-from propcal.protect.results import protected_sites
+from propcal.protect.protected_sites import protected_sites
 from propcal.sites.compare_sites import SCALES
 
 ROLES = {"score": "risk", "outcome": "y", "time": "day", "groups": ["ward"]}

@@ -12,7 +12,7 @@ from propcal.auditing.statistics.measures import Estimate
 from propcal.documents.sites import finding_text, sites_document, sites_section
 from propcal.errors import InputError
 from propcal.monitoring.held_out import Travel, with_findings
-from propcal.protect.results import protected_sites
+from propcal.protect.protected_sites import protected_sites
 
 COLUMNS = {"score": "risk", "outcome": "y", "groups": ["sex"]}
 

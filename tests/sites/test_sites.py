@@ -11,7 +11,7 @@ import propcal
 from propcal import Atoms, audit, compare_sites
 from propcal.errors import InputError
 from propcal.monitoring.held_out import leave_one_site_out
-from propcal.protect.results import protected_sites
+from propcal.protect.protected_sites import protected_sites
 
 COLUMNS = {"score": "risk", "outcome": "y", "groups": ["sex"]}
 

@@ -45,7 +45,8 @@ from propcal.documents.sites import sites_section
 from propcal.documents.words import sentence, sentences, table
 from propcal.numbers import Limit, capital, known
 from propcal.protect.disclosure_rule import Rule
-from propcal.protect.results import protected, protected_sites
+from propcal.protect.protected_sites import protected_sites
+from propcal.protect.results import protected
 
 
 def report(

@@ -174,14 +174,14 @@ class Sites(Printed):
         to the report.
         """
         from propcal.documents.data import json_text, rounded, sites_content
-        from propcal.protect.results import protected_sites
+        from propcal.protect.protected_sites import protected_sites
 
         return json_text(rounded(sites_content(protected_sites(self, suppress))))
 
     def _document(self, suppress: int = 0, title: str | None = None) -> Document:
         from propcal.documents.sites import sites_document
         from propcal.protect.disclosure_rule import Rule
-        from propcal.protect.results import protected_sites
+        from propcal.protect.protected_sites import protected_sites
 
         return sites_document(protected_sites(self, Rule(suppress).fewest), title)
 

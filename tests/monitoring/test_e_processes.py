@@ -295,7 +295,7 @@ def test_periods_without_anybody_are_no_evidence_against_the_reference():
     """What is staked on errors that began, and what is left for later ones, add up to 1
     in each period.
     """
-    grid = 2 * (ep._places(ep.FURTHEST) + ep._places(ep.SHIFTS[-1])) + 1
+    grid = 2 * (ep._grid_steps(ep.LARGEST_SHIFT) + ep._grid_steps(ep.SHIFTS[-1])) + 1
     found = ep._against_reference(
         np.zeros((6, 2, grid)), np.array([True, True, False, False, False, False])
     )
@@ -305,6 +305,7 @@ def test_periods_without_anybody_are_no_evidence_against_the_reference():
 def test_a_group_with_nobody_at_the_reference_is_not_shifted():
     people = np.zeros((3, 2, 4))  # periods, groups, ranges
     people[:, 0] = 50.0
-    sums = SimpleNamespace(people=people, mean=np.where(people > 0, 0.2, 0.0))
-    shift = ep._reference_shift(sums, slice(None), np.array([[180.0], [0.0]]))
+    mean = np.where(people > 0, 0.2, 0.0)
+    sums = SimpleNamespace(people=people, positives=0.3 * people, mean=mean)
+    shift = ep._reference_shift(sums, np.full(3, True))
     assert shift == pytest.approx([logit(0.3) - logit(0.2), 0], abs=1e-6)

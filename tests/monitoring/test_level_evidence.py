@@ -45,7 +45,7 @@ def bold(monkeypatch):
     enough.
     """
     monkeypatch.setattr(ep, "onset_stakes", lambda n: np.array([0.7, 0.1, 0.1]))
-    monkeypatch.setattr(ep, "AT_LEAST", -1.0)
+    monkeypatch.setattr(ep, "LEAST_BOOSTED", -1.0)
     stakes = np.array([0.3, 0.1, 0.05, 0.05, 0.05, 0.05, 0.1, 0.3])
     monkeypatch.setattr(ep, "BET_STAKES", stakes)
     return stakes

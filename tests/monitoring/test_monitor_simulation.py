@@ -8,7 +8,8 @@ from propcal.core.grid import significant
 from propcal.core.groups import Group
 from propcal.core.patterns import PERIOD
 from propcal.core.reduction import keyed, rescored
-from propcal.monitoring.course import course_of
+from propcal.monitoring.course import assembled
+from propcal.monitoring.findings import course_findings
 from propcal.monitoring.watched_groups import WatchedGroup
 from propcal.options import Identity
 from propcal.reading.rows import rows_to_atoms
@@ -31,9 +32,11 @@ def course(seed, months, people, *, factor=1.0, begins=99):
         atoms = rows_to_atoms(score, outcome, {"ward": ward.astype(str)})
         parts[f"{t:03d}"] = rescored(atoms, significant(atoms.score, 7, decimals=2))
     atoms = keyed(parts, PERIOD)
-    return course_of(
-        atoms, WATCHED, uniform(10), Identity(unit="people"), reference=[], settings={}
+    identity = Identity(unit="people")
+    findings = course_findings(
+        atoms, WATCHED, uniform(10), identity, reference=[], settings={}
     )
+    return assembled(findings)
 
 
 @pytest.mark.slow

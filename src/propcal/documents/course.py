@@ -236,7 +236,7 @@ def ratio_plot(course: Course, groups: Any = None) -> Plot:
         )
     more = len(named) - MOST_BANDS if groups is None else 0
     gaps = [(label[name], *_gaps(course, name)) for name in drawn]
-    about = {"every": course.settings["every"], "exact": course._source is not None}
+    about = {"every": course.settings["every"], "exact": course._findings.exact}
     description = words("pictures", "ratios", more=more, gaps=gaps, **about)
     heading = "Named groups and everybody" if named else "Everybody"
     return Plot("ratio", heading, description, x, y, [*marks, *lines], 720, 300)

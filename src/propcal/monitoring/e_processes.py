@@ -1,13 +1,12 @@
-"""Evidence that may be looked at as often as one likes: e-processes of level, slope and
-cells.
+"""Evidence that may be checked at any time: e-processes of level, slope and cells.
 
 If the score is calibrated, a person scored s has the outcome with probability s,
 whatever happened before. A bet against that, by which log-odds are shifted by some d
 from some period on, multiplies its stake by a likelihood ratio, which is 1 on average.
 Nobody knows d nor when it begins, so the stake is divided over many shifts and over all
 beginnings, present and future. The total is a non-negative martingale that begins at 1:
-the chance that it ever reaches 20 is at most 1 in 20 (Ville's inequality), however
-often one looks.
+the chance that it ever reaches 20 is at most 1 in 20 (Ville's inequality), at whatever
+times one looks.
 
 The state of the score at an earlier period can be the reference instead. The shift at
 that time is unknown: the bet is then divided over its possible values, and is compared
@@ -32,7 +31,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import brentq, minimize_scalar
@@ -41,10 +40,14 @@ from scipy.special import gammaln
 from propcal.auditing.statistics.rate_intervals import bisected
 from propcal.core.grid import BoolArray, FloatArray
 from propcal.core.logistic import log_odds
-from propcal.monitoring.watched_groups import CHANGE_TESTS, TESTS, PeriodCounts
+from propcal.monitoring.watched_groups import PeriodCounts
 
 # evidence at which an alarm is raised: in at most 1 of 20 monitors of calibrated scores
 ALARM = 20.0
+# the share of the stake of each kind of test, and where an earlier period is the
+# reference
+TEST_SHARES = {"level": 0.8, "slope": 0.1, "cells": 0.1}
+CHANGE_TEST_SHARES = {"level": 0.85, "cells": 0.15}
 # shifts of the log-odds that are bet on, and the share of the stake on each, half of it
 # in either direction; most is on errors of about a fifth: larger ones show soon anyway,
 # and smaller ones after a long time only
@@ -52,24 +55,25 @@ SHIFTS = np.array([0.12, 0.24, 0.5, 0.8])
 SHIFT_STAKES = np.array([0.15, 0.6, 0.15, 0.1])
 BETS = np.concatenate([-SHIFTS[::-1], SHIFTS])
 BET_STAKES = np.concatenate([SHIFT_STAKES[::-1], SHIFT_STAKES]) / 2
-TILTS = np.array(
-    [-0.6, -0.35, -0.2, -0.1, 0.1, 0.2, 0.35, 0.6]
-)  # slopes differ from 1 by this
-BEGIN = 24  # beginnings within about this many periods have most of the stake
-NEAREST = (
-    1e-6  # scores of 0 and 1 have no log-odds; they are taken as this far from the end
-)
-# grid of the unknown shift at the reference
-STEP = 0.02
-FURTHEST = 2.0
-# of the factors by which true risks may differ from what was observed: a variance of 1
-# in 50
-SPREAD = 50.0
-AT_LEAST = 0.0  # log evidence from which on it pays to look at what lies beyond the cap
-# standard deviations on either side of the mean that the number of events may take
-REACH = 9.0
-NEGLIGIBLE = 40.0  # the characteristic function is left out where it is below exp(-40)
+# slopes that are bet on differ from 1 by these
+TILTS = np.array([-0.6, -0.35, -0.2, -0.1, 0.1, 0.2, 0.35, 0.6])
+EARLY_PERIODS = 24  # beginnings within about so many periods have most of the stake
+NEAREST = 1e-6  # scores of 0 and 1, which have no log-odds, count as so far from there
+# grid of the unknown shift at the reference, in log-odds
+GRID_STEP = 0.02
+LARGEST_SHIFT = 2.0
+PRIOR_SPREAD = 0.5  # of that shift
+# shape and rate of the gamma distribution of the factors by which true risks may differ
+# from what was observed: a variance of 1 in 50
+GAMMA_SHAPE = 50.0
+LEAST_BOOSTED = 0.0  # log evidence from which on boosting is worth its time
+REACH_SD = 9.0  # how far from its mean the number of events may be
+LEAST_REACH = 12  # events
+NEGLIGIBLE_LOG = 40.0  # the characteristic function is left out below exp(-40)
 HALVINGS = 40
+REFERENCE_HALVINGS = 50
+LARGEST_REFERENCE_SHIFT = 6.0  # in log-odds
+CAP_SLACK = 1e-9
 
 
 def onset_stakes(n: int) -> FloatArray:
@@ -80,7 +84,7 @@ def onset_stakes(n: int) -> FloatArray:
     ([0.0385, 0.0356, 0.0331], 1.0)
     """
     t = np.arange(1, n + 1)
-    return (BEGIN + 1) / ((t + BEGIN) * (t + BEGIN + 1))
+    return (EARLY_PERIODS + 1) / ((t + EARLY_PERIODS) * (t + EARLY_PERIODS + 1))
 
 
 def mixture(gain: FloatArray, share: FloatArray | None = None) -> FloatArray:
@@ -89,19 +93,21 @@ def mixture(gain: FloatArray, share: FloatArray | None = None) -> FloatArray:
 
     `share` has the share of the stake on each shift; equal shares by default.
     """
+    n_shifts = gain.shape[-1]
+    if share is None:
+        share = np.full(n_shifts, 1 / n_shifts)
+    log_share = np.log(share)
     stakes = onset_stakes(len(gain))
-    placed = np.log(
-        np.full(gain.shape[-1], 1 / gain.shape[-1]) if share is None else share
-    )
     waiting = 1 - np.cumsum(stakes)  # on beginnings still to come
+
     running = np.full(gain.shape[1:], -np.inf)
-    found = np.empty(gain.shape[:-1])
+    evidence = np.empty(gain.shape[:-1])
     for t, step in enumerate(gain):
-        running = np.logaddexp(running, np.log(stakes[t]) + placed) + step
-        found[t] = np.logaddexp(
-            np.logaddexp.reduce(running, axis=-1), np.log(waiting[t])
-        )
-    return found
+        placed = np.log(stakes[t]) + log_share
+        running = np.logaddexp(running, placed) + step
+        won = np.logaddexp.reduce(running, axis=-1)
+        evidence[t] = np.logaddexp(won, np.log(waiting[t]))
+    return evidence
 
 
 def shift_gains(
@@ -113,13 +119,18 @@ def shift_gains(
     """
     mean = sums.mean
     if own is not None:
-        factor = np.exp(own)[None, :, None]
-        mean = mean * factor / (1 - mean + mean * factor)
+        mean = _shifted(mean, own)
     gains = []
     for shift in shifts:
-        grown = sums.people * np.log1p(mean * np.expm1(shift))
-        gains.append(sums.by_bin(shift * sums.positives - grown))
+        normalizer = sums.people * np.log1p(mean * np.expm1(shift))
+        gains.append(sums.by_bin(shift * sums.positives - normalizer))
     return np.stack(gains, axis=-1)
+
+
+def _shifted(mean: FloatArray, shift: FloatArray) -> FloatArray:
+    """Mean scores of (periods, groups, ranges) with the log-odds of groups shifted."""
+    factor = np.exp(shift)[None, :, None]
+    return np.asarray(mean * factor / (1 - mean + mean * factor))
 
 
 def slope_gains(sums: PeriodCounts, tilts: FloatArray) -> FloatArray:
@@ -128,12 +139,15 @@ def slope_gains(sums: PeriodCounts, tilts: FloatArray) -> FloatArray:
     """
     x = log_odds(np.clip(sums.mean, NEAREST, 1 - NEAREST))
     spread = sums.people * sums.mean * (1 - sums.mean)
-    total = np.maximum(spread.sum(axis=2, keepdims=True), 1e-300)
-    distance = x - (spread * x).sum(axis=2, keepdims=True) / total
+    total_spread = np.maximum(spread.sum(axis=2, keepdims=True), 1e-300)
+    center = (spread * x).sum(axis=2, keepdims=True) / total_spread
+    distance = x - center
+
     gains = []
     for tilt in tilts:
-        grown = sums.people * np.log1p(sums.mean * np.expm1(tilt * distance))
-        gains.append((tilt * distance * sums.positives - grown).sum(axis=2))
+        shift = tilt * distance
+        normalizer = sums.people * np.log1p(sums.mean * np.expm1(shift))
+        gains.append((shift * sums.positives - normalizer).sum(axis=2))
     return np.stack(gains, axis=-1)
 
 
@@ -146,19 +160,18 @@ def best_always(
     `shift` is what its scores already have; `bin_index` is the bin of "cells".
     """
 
-    def worse(size: float) -> float:
+    def loss(size: float) -> float:
         sizes = np.array([size])
         if kind == "slope":
             return -float(slope_gains(own, sizes).sum())
         gain = shift_gains(own, sizes, shift)
-        return -float((gain[:, :, bin_index] if kind == "cells" else gain).sum())
+        if kind == "cells":
+            gain = gain[:, :, bin_index]
+        return -float(gain.sum())
 
-    return max(
-        0.0,
-        -float(
-            minimize_scalar(worse, bounds=(-FURTHEST, FURTHEST), method="bounded").fun
-        ),
-    )
+    bounds = (-LARGEST_SHIFT, LARGEST_SHIFT)
+    best = minimize_scalar(loss, bounds=bounds, method="bounded")
+    return max(0.0, -float(best.fun))
 
 
 def changed_evidence(
@@ -170,67 +183,72 @@ def changed_evidence(
     Shapes (periods, groups) and (periods, groups, bins). Periods up to the last
     reference have no evidence.
     """
-    grid = np.arange(
-        -_places(FURTHEST) - _places(SHIFTS[-1]),
-        _places(FURTHEST) + _places(SHIFTS[-1]) + 1,
-    )
-    gain = shift_gains(sums, np.asarray(grid * STEP, dtype=np.float64))
+    reach = _grid_steps(LARGEST_SHIFT) + _grid_steps(SHIFTS[-1])
+    shifts = GRID_STEP * np.arange(-reach, reach + 1, dtype=np.float64)
+    gain = shift_gains(sums, shifts)
+    level = _against_reference(gain.sum(axis=2), reference)
     cells = [_against_reference(gain[:, :, b], reference) for b in range(sums.n_bins)]
-    return _against_reference(gain.sum(axis=2), reference), np.stack(cells, axis=2)
+    return level, np.stack(cells, axis=2)
 
 
-def _places(shift: float) -> int:
-    return round(shift / STEP)
+def _grid_steps(shift: float) -> int:
+    return round(shift / GRID_STEP)
 
 
 def _against_reference(gain: FloatArray, reference: BoolArray) -> FloatArray:
     """Log evidence for (periods, groups) from log-likelihoods of (periods, groups, grid
     of shifts).
     """
-    n = _places(FURTHEST)
-    wide = _places(SHIFTS[-1])
-    jumps = [_places(bet) for bet in BETS]
-    own = slice(
-        wide, wide + 2 * n + 1
-    )  # the part of the grid that the shift at the reference may have
-    before = gain[np.flatnonzero(reference)].sum(axis=0)
-    after = [t for t in range(len(gain)) if t > np.flatnonzero(reference)[-1]]
-    prior = -0.5 * (np.arange(-n, n + 1) * STEP / 0.5) ** 2
+    n_side = _grid_steps(LARGEST_SHIFT)
+    margin = _grid_steps(SHIFTS[-1])
+    # the part of the grid that the shift at the reference may have
+    n_shifts = 2 * n_side + 1
+    inner = slice(margin, margin + n_shifts)
+    prior = -0.5 * (np.arange(-n_side, n_side + 1) * GRID_STEP / PRIOR_SPREAD) ** 2
     prior -= np.logaddexp.reduce(prior)
-    found = np.zeros(gain.shape[:2])
-    stakes = onset_stakes(len(after))
+
+    reference_periods = np.flatnonzero(reference)
+    total = gain[reference_periods].sum(axis=0)
+    later = range(int(reference_periods[-1]) + 1, len(gain))
+    stakes = onset_stakes(len(later))
     waiting = 1 - np.cumsum(stakes)
-    same = prior + before[:, own]
-    running = np.full((len(jumps), *same.shape), -np.inf)
-    placed = np.log(BET_STAKES)[:, None, None]
-    total = before.copy()
-    for k, t in enumerate(after):
-        running = np.logaddexp(running, same + np.log(stakes[k]) + placed)
+    jumps = [_grid_steps(bet) for bet in BETS]
+    log_share = np.log(BET_STAKES)[:, None, None]
+
+    unchanged = prior + total[:, inner]
+    running = np.full((len(jumps), *unchanged.shape), -np.inf)
+    evidence = np.zeros(gain.shape[:2])
+    for k, t in enumerate(later):
+        placed = unchanged + np.log(stakes[k]) + log_share
+        running = np.logaddexp(running, placed)
         for j, jump in enumerate(jumps):
-            running[j] += gain[t][:, wide + jump : wide + jump + 2 * n + 1]
-        same = same + gain[t][:, own]
+            first = margin + jump
+            running[j] += gain[t][:, first : first + n_shifts]
+        unchanged = unchanged + gain[t][:, inner]
         total += gain[t]
-        bets = np.logaddexp.reduce(
-            running.swapaxes(0, 1).reshape(len(same), -1), axis=1
-        )
-        stay = np.logaddexp.reduce(same, axis=1) + np.log(waiting[k])
-        found[t] = np.logaddexp(bets, stay) - _highest(total[:, own])
-    return found
+
+        by_group = running.swapaxes(0, 1).reshape(len(unchanged), -1)
+        won = np.logaddexp.reduce(by_group, axis=1)
+        kept = np.logaddexp.reduce(unchanged, axis=1) + np.log(waiting[k])
+        evidence[t] = np.logaddexp(won, kept) - _highest(total[:, inner])
+    return evidence
 
 
 def _highest(values: FloatArray) -> FloatArray:
     """The maximum of smooth functions on a grid (last axis), between its points too."""
     place = np.clip(np.argmax(values, axis=-1), 1, values.shape[-1] - 2)
-    left, middle, right = (
-        np.take_along_axis(values, (place + i)[..., None], -1)[..., 0]
-        for i in (-1, 0, 1)
-    )
+
+    def beside(offset: int) -> FloatArray:
+        return np.take_along_axis(values, (place + offset)[..., None], -1)[..., 0]
+
+    left = beside(-1)
+    middle = beside(0)
+    right = beside(1)
     bend = np.minimum(left - 2 * middle + right, -1e-12)
     peak = middle - (right - left) ** 2 / (8 * bend)
-    best = np.maximum(values.max(axis=-1), middle)
-    return np.asarray(
-        np.where(np.abs(right - left) <= -2 * bend, np.maximum(peak, best), best)
-    )
+    on_grid = np.maximum(values.max(axis=-1), middle)
+    near = np.abs(right - left) <= -2 * bend  # whether the peak is between these points
+    return np.asarray(np.where(near, np.maximum(peak, on_grid), on_grid))
 
 
 def true_events(observed: float, line: float) -> tuple[float, float]:
@@ -245,14 +263,17 @@ def true_events(observed: float, line: float) -> tuple[float, float]:
     >>> [round(end) for end in true_events(1000, 20)], true_events(0, 20)[0]
     ([906, 1100], 0.0)
     """
-    n = SPREAD + observed
-    fixed = SPREAD * np.log(SPREAD) + gammaln(n) - gammaln(SPREAD) - np.log(line)
+    shape = GAMMA_SHAPE
+    later_shape = shape + observed
+    constant = shape * np.log(shape) + gammaln(later_shape) - gammaln(shape)
+    constant -= np.log(line)
 
-    def beyond(total: float) -> float:
-        return float(fixed + total - n * np.log(SPREAD + total))
+    def beyond_line(total: float) -> float:
+        return float(constant + total - later_shape * np.log(shape + total))
 
-    low = brentq(beyond, 0.0, observed) if beyond(0.0) > 0 else 0.0
-    return low, brentq(beyond, observed, 2 * (n + 10 * np.log(line)))
+    low = brentq(beyond_line, 0.0, observed) if beyond_line(0.0) > 0 else 0.0
+    furthest = 2 * (later_shape + 10 * np.log(line))
+    return low, brentq(beyond_line, observed, furthest)
 
 
 def adjusted_evidence(evidence: FloatArray, stakes: FloatArray) -> FloatArray:
@@ -266,22 +287,22 @@ def adjusted_evidence(evidence: FloatArray, stakes: FloatArray) -> FloatArray:
     >>> adjusted_evidence(evidence, np.array([0.5, 0.5])).round(2).tolist()
     [[3.7, 0.0], [4.38, 4.5]]
     """
-    found = np.empty(evidence.shape)
+    adjusted = np.empty(evidence.shape)
     for t, row in enumerate(evidence):
         order = np.argsort(row, kind="stable")
-        value = row[order]
         stake = stakes[order]
-        parts = value + np.log(stake)
-        lower = np.concatenate([[-np.inf], np.logaddexp.accumulate(parts)[:-1]])
-        weight = np.concatenate([[0.0], np.cumsum(stake)[:-1]])
-        table = np.logaddexp(lower[None, :], parts[:, None]) - np.log(
-            weight[None, :] + stake[:, None]
-        )
-        table[np.triu_indices(len(row), 1)] = (
-            np.inf
-        )  # only tests with less evidence make it less convincing
-        found[t, order] = table.min(axis=1)
-    return found
+        part = row[order] + np.log(stake)
+        # of all tests with less evidence
+        parts_below = np.concatenate([[-np.inf], np.logaddexp.accumulate(part)[:-1]])
+        stakes_below = np.concatenate([[0.0], np.cumsum(stake)[:-1]])
+
+        # rows are tests; columns are how many tests with less evidence are added
+        joint_stake = stakes_below[None, :] + stake[:, None]
+        joint = np.logaddexp(parts_below[None, :], part[:, None]) - np.log(joint_stake)
+        # only tests with less evidence make it less convincing
+        joint[np.triu_indices(len(row), 1)] = np.inf
+        adjusted[t, order] = joint.min(axis=1)
+    return adjusted
 
 
 def level_evidence(
@@ -290,61 +311,80 @@ def level_evidence(
     """Log evidence of (periods, groups) from gains of (periods, groups, bets) and log
     caps of groups.
     """
+    n_groups = gains.shape[1]
     stakes = onset_stakes(len(gains))
-    kept = 1 - np.concatenate([[0.0], np.cumsum(stakes)])  # on beginnings still to come
+    # the share of the stake on beginnings still to come, before each period
+    kept = 1 - np.concatenate([[0.0], np.cumsum(stakes)])
+
     running = np.full(gains.shape[1:], -np.inf)
-    waiting = np.zeros(gains.shape[1])
-    before = np.zeros(gains.shape[1])
-    found = np.empty(gains.shape[:2])
+    waiting = np.zeros(n_groups)
+    before = np.zeros(n_groups)
+    evidence = np.empty(gains.shape[:2])
     for t, gain in enumerate(gains):
-        fresh = waiting + np.log(stakes[t] / kept[t])
-        placed = np.logaddexp(running, fresh[:, None] + np.log(BET_STAKES))
+        begun = waiting + np.log(stakes[t] / kept[t])
+        placed = np.logaddexp(running, begun[:, None] + np.log(BET_STAKES))
         waiting = waiting + np.log(kept[t + 1] / kept[t])
-        after = np.logaddexp(np.logaddexp.reduce(placed + gain, axis=1), waiting)
-        raised = after.copy()
-        for g in np.flatnonzero((before >= AT_LEAST) & (before < caps)).tolist():
-            raised[g] += _factor(sums, t, g, placed[g], waiting[g], before[g], caps[g])
-        now = np.where(before < caps, np.minimum(raised, caps), after)
-        running = placed + gain + (now - after)[:, None]
-        waiting = waiting + now - after
-        found[t] = before = now
-    return found
+        won = np.logaddexp.reduce(placed + gain, axis=1)
+        plain = np.logaddexp(won, waiting)
+
+        below_cap = before < caps
+        boosted = plain.copy()
+        for g in np.flatnonzero((before >= LEAST_BOOSTED) & below_cap).tolist():
+            bets = Bets(placed[g], waiting[g], before[g])
+            boosted[g] += _log_boost(sums, t, g, bets, caps[g])
+        now = np.where(below_cap, np.minimum(boosted, caps), plain)
+
+        running = placed + gain + (now - plain)[:, None]
+        waiting = waiting + now - plain
+        evidence[t] = now
+        before = now
+    return evidence
 
 
-def _factor(
-    sums: PeriodCounts,
-    period: int,
-    group: int,
-    placed: FloatArray,
-    waiting: float,
-    before: float,
-    cap: float,
+class Bets(NamedTuple):
+    """Logarithms of the stakes of one group at the beginning of a period.
+
+    They are on each shift, and on beginnings still to come; `total` is the evidence
+    before the period.
+    """
+
+    placed: FloatArray
+    waiting: float
+    total: float
+
+
+def _log_boost(
+    sums: PeriodCounts, period: int, group: int, bets: Bets, cap: float
 ) -> float:
     """Log of the factor that makes up for what is given up beyond the cap; at most what
     reaches the cap.
     """
     people = sums.people[period, group]
     mean = sums.mean[period, group]
-    grown = (people * np.log1p(mean * np.expm1(BETS)[:, None])).sum(axis=1)
     counts, chance = spread_out(people, mean, sums.ends)
     if not len(counts):
         return 0.0
-    odds = 1 + chance * np.expm1(BETS)[:, None]
-    own = (counts * np.log(odds)).sum(axis=1)
+
+    growth = np.expm1(BETS)[:, None]
+    normalizer = (people * np.log1p(mean * growth)).sum(axis=1)
+    odds = 1 + chance * growth
+    normalizer_spread = (counts * np.log(odds)).sum(axis=1)
+
+    # the number of events, and its chances under each bet
     events, mass = poisson_binomial(counts, chance * np.exp(BETS)[:, None] / odds)
-    parts = placed[:, None, None] + BETS[:, None, None] * events - grown[:, None, None]
-    evidence = np.logaddexp(np.logaddexp.reduce(parts, axis=0), waiting)
-    share = (
-        mass * np.exp(placed + own - grown - before)[:, None]
-    )  # of the evidence before, of each outcome
+    gained = bets.placed[:, None, None] + BETS[:, None, None] * events
+    won = np.logaddexp.reduce(gained - normalizer[:, None, None], axis=0)
+    evidence = np.logaddexp(won, bets.waiting)
+    # the part of the evidence before that each outcome stands for
+    log_part = bets.placed + normalizer_spread - normalizer - bets.total
+    share = mass * np.exp(log_part)[:, None]
 
     def too_small(factor: float) -> bool:
-        beyond = float(
-            (share * -np.expm1(np.minimum(cap - factor - evidence, 0.0))).sum()
-        )
+        kept = np.minimum(cap - factor - evidence, 0.0)
+        beyond = float((share * -np.expm1(kept)).sum())
         return beyond < 1 and bool(factor + np.log1p(-beyond) < 0)
 
-    return float(bisected(too_small, 0.0, cap - before, HALVINGS)[0])
+    return float(bisected(too_small, 0.0, cap - bets.total, HALVINGS)[0])
 
 
 def spread_out(
@@ -353,18 +393,21 @@ def spread_out(
     """Counts and scores of people who are at the ends of their range, but for one, with
     the mean given.
 
-    >>> spread_out(np.array([4.0, 0.0]), np.array([0.1125, 0.0]), np.array([0.1, 0.2, 0.3]))
+    >>> people, mean = np.array([4.0, 0.0]), np.array([0.1125, 0.0])
+    >>> spread_out(people, mean, np.array([0.1, 0.2, 0.3]))
     (array([3., 1.]), array([0.1 , 0.15]))
     """
-    some = people > 0
-    n = people[some]
-    low = ends[:-1][some]
-    high = ends[1:][some]
-    above = np.clip(n * (mean[some] - low) / (high - low), 0, n)
-    whole = np.minimum(np.floor(above), n - 1)
-    middle = low + (above - whole) * (high - low)
-    counts = np.concatenate([n - whole - 1, whole, np.ones(len(n))])
-    return counts[counts > 0], np.concatenate([low, high, middle])[counts > 0]
+    occupied = people > 0
+    n = people[occupied]
+    low = ends[:-1][occupied]
+    high = ends[1:][occupied]
+    above = np.clip(n * (mean[occupied] - low) / (high - low), 0, n)
+    n_high = np.minimum(np.floor(above), n - 1)
+    between = low + (above - n_high) * (high - low)
+
+    counts = np.concatenate([n - n_high - 1, n_high, np.ones(len(n))])
+    scores = np.concatenate([low, high, between])
+    return counts[counts > 0], scores[counts > 0]
 
 
 def poisson_binomial(
@@ -379,19 +422,22 @@ def poisson_binomial(
     """
     mean = chance @ counts
     variance = (chance * (1 - chance)) @ counts
-    width = 2 * int(np.ceil(REACH * np.sqrt(variance.max()) + 12)) + 1  # odd
-    angle = 2 * np.pi * np.arange(1, width // 2 + 1) / width
-    angle = angle[variance.min() * (1 - np.cos(angle)) <= NEGLIGIBLE]
-    events: FloatArray = np.floor(mean)[:, None] - width // 2 + np.arange(float(width))
-    share = chance[:, :, None]
-    size = 0.5 * np.log1p(-2 * share * (1 - share) * (1 - np.cos(angle)))
-    turn = np.arctan2(share * np.sin(angle), 1 - share + share * np.cos(angle))
-    wave = np.zeros((len(chance), width // 2 + 1), dtype=np.complex128)
+    half = int(np.ceil(REACH_SD * np.sqrt(variance.max()) + LEAST_REACH))
+    width = 2 * half + 1
+    events: FloatArray = np.floor(mean)[:, None] - half + np.arange(float(width))
+
+    # the characteristic function of the number of events, at these angles
+    angle = 2 * np.pi * np.arange(1, half + 1) / width
+    angle = angle[variance.min() * (1 - np.cos(angle)) <= NEGLIGIBLE_LOG]
+    p = chance[:, :, None]
+    log_size = 0.5 * np.log1p(-2 * p * (1 - p) * (1 - np.cos(angle)))
+    turn = np.arctan2(p * np.sin(angle), 1 - p + p * np.cos(angle))
+    total_size = np.einsum("p,spa->sa", counts, log_size)
+    total_turn = np.einsum("p,spa->sa", counts, turn) - events[:, :1] * angle
+
+    wave = np.zeros((len(chance), half + 1), dtype=np.complex128)
     wave[:, 0] = 1.0
-    turned = np.einsum("p,spa->sa", counts, turn) - events[:, :1] * angle
-    wave[:, 1 : len(angle) + 1] = np.exp(
-        np.einsum("p,spa->sa", counts, size) - 1j * turned
-    )
+    wave[:, 1 : len(angle) + 1] = np.exp(total_size - 1j * total_turn)
     return events, np.maximum(np.fft.irfft(wave, width, axis=1), 0.0)
 
 
@@ -412,67 +458,82 @@ class CourseEvidence:
 
 
 def evidence_over_time(
-    sums: PeriodCounts, share: Any, reference: Sequence[str]
+    sums: PeriodCounts, stakes: FloatArray, reference: Sequence[str]
 ) -> CourseEvidence:
-    """The evidence of all groups; `share` is that of each in the 5 %."""
+    """The evidence of all groups; `stakes` are their shares of the 5 %."""
     if reference:
-        chosen = np.array([period in reference for period in sums.periods])
-        level, cells = changed_evidence(sums, chosen)
-        shares = CHANGE_TESTS
-        evidence = {"level": level}
-        shift = _reference_shift(sums, chosen, sums.positives[chosen].sum(axis=0))
-        gain = shift_gains(sums, BETS, shift)
-        gain[: np.flatnonzero(chosen)[-1] + 1] = 0.0
-        gains = {"level": gain.sum(axis=2), "cells": gain}
+        bets = _change_bets(sums, sums.among(reference))
+        shares = CHANGE_TEST_SHARES
     else:
-        shift = np.zeros(len(sums.groups))
-        gain = shift_gains(sums, BETS)
-        slope = slope_gains(sums, TILTS)
-        gains = {"level": gain.sum(axis=2), "slope": slope, "cells": gain}
-        cells = mixture(gain, BET_STAKES)
-        shares = TESTS
-        caps = (
-            np.log(ALARM / (shares["level"] * np.asarray(share))) + 1e-9
-        )  # enough, whatever others have
-        evidence = {
-            "level": level_evidence(sums, gains["level"], caps),
-            "slope": mixture(slope),
-        }
-    evidence["cells"] = np.logaddexp.reduce(cells, axis=2) - np.log(cells.shape[2])
-    stakes = np.concatenate([shares[kind] * np.asarray(share) for kind in shares])
+        bets = _calibration_bets(sums, stakes)
+        shares = TEST_SHARES
+    log_mean = np.logaddexp.reduce(bets.cells, axis=2) - np.log(bets.cells.shape[2])
+    evidence = bets.evidence | {"cells": log_mean}
+
     table = np.concatenate([evidence[kind] for kind in shares], axis=1)
+    stakes_of_tests = np.concatenate([shares[kind] * stakes for kind in shares])
     # what is kept for groups that may still come counts as a test without evidence
-    kept = np.zeros((len(table), 1))
-    adjusted = adjusted_evidence(
-        np.append(table, kept, axis=1), np.append(stakes, 1 - stakes.sum())
-    )[:, :-1]
+    with_kept = np.append(table, np.zeros((len(table), 1)), axis=1)
+    stakes_with_kept = np.append(stakes_of_tests, 1 - stakes_of_tests.sum())
+    adjusted = adjusted_evidence(with_kept, stakes_with_kept)[:, :-1]
     return CourseEvidence(
-        tuple(shares),
-        adjusted.reshape(len(table), len(shares), -1),
-        gains,
-        cells,
-        shift,
+        kinds=tuple(shares),
+        adjusted=adjusted.reshape(len(table), len(shares), -1),
+        gains=bets.gains,
+        cells=bets.cells,
+        shift=bets.shift,
     )
 
 
-def _reference_shift(
-    sums: PeriodCounts, chosen: Any, positives: FloatArray
-) -> FloatArray:
-    """The shift of each group's log-odds at the reference, by bisection; 0 where nobody
-    was.
+class GroupBets(NamedTuple):
+    """Log evidence of (periods, groups) of each kind of test, before it is adjusted;
+    log-likelihood ratios of the bets, log evidence of cells, and shifts of groups.
     """
-    people = sums.people[chosen]
-    mean = sums.mean[chosen]
-    total = positives.sum(axis=1)
+
+    evidence: dict[str, FloatArray]
+    gains: dict[str, FloatArray]
+    cells: FloatArray
+    shift: FloatArray
+
+
+def _calibration_bets(sums: PeriodCounts, stakes: FloatArray) -> GroupBets:
+    """Bets against perfect calibration."""
+    gain = shift_gains(sums, BETS)
+    slope = slope_gains(sums, TILTS)
+    gains = {"level": gain.sum(axis=2), "slope": slope, "cells": gain}
+    # enough for an alarm, whatever evidence other tests have
+    caps = np.log(ALARM / (TEST_SHARES["level"] * stakes)) + CAP_SLACK
+    evidence = {
+        "level": level_evidence(sums, gains["level"], caps),
+        "slope": mixture(slope),
+    }
+    cells = mixture(gain, BET_STAKES)
+    return GroupBets(evidence, gains, cells, np.zeros(len(sums.groups)))
+
+
+def _change_bets(sums: PeriodCounts, reference: BoolArray) -> GroupBets:
+    """Bets against the state of the score at the reference."""
+    level, cells = changed_evidence(sums, reference)
+    shift = _reference_shift(sums, reference)
+    gain = shift_gains(sums, BETS, shift)
+    gain[: np.flatnonzero(reference)[-1] + 1] = 0.0
+    gains = {"level": gain.sum(axis=2), "cells": gain}
+    return GroupBets({"level": level}, gains, cells, shift)
+
+
+def _reference_shift(sums: PeriodCounts, reference: BoolArray) -> FloatArray:
+    """The shift of each group's log-odds at the reference, by bisection; 0 for groups
+    without people then.
+    """
+    people = sums.people[reference]
+    mean = sums.mean[reference]
+    events = sums.positives[reference].sum(axis=0).sum(axis=1)
 
     def too_small(shift: FloatArray) -> BoolArray:
         factor = np.exp(shift)[None, :, None]
-        return np.asarray(
-            (people * mean * factor / (1 - mean + mean * factor)).sum(axis=(0, 2))
-            < total
-        )
+        expected = people * mean * factor / (1 - mean + mean * factor)
+        return np.asarray(expected.sum(axis=(0, 2)) < events)
 
-    low, high = bisected(
-        too_small, np.full(len(total), -6.0), np.full(len(total), 6.0), 50
-    )
+    furthest = np.full(len(events), LARGEST_REFERENCE_SHIFT)
+    low, high = bisected(too_small, -furthest, furthest, REFERENCE_HALVINGS)
     return np.where(people.sum(axis=(0, 2)) > 0, (low + high) / 2, 0.0)

@@ -20,7 +20,8 @@ from propcal.core.groups import Groups, group_labels
 from propcal.core.patterns import PERIOD
 from propcal.core.reduction import by_key, keyed, rescored, with_parts
 from propcal.errors import Argument, InputError, refused, shown
-from propcal.monitoring.course import Course, course_of
+from propcal.monitoring.course import Course, assembled
+from propcal.monitoring.findings import course_findings
 from propcal.monitoring.held_out import Recalibration, would_recalibrating_help
 from propcal.monitoring.watched_groups import WatchedGroup, not_watched, watch
 from propcal.options import Identity
@@ -245,8 +246,10 @@ class Monitor(MonitorSettings):
     >>> import pandas as pd
     >>> from propcal.datasets import make_ed_visits
     >>> visits = make_ed_visits(6000, seed=1)
-    >>> visits["arrived"] = pd.to_datetime("2025-01-01") + pd.to_timedelta(visits.index % 90, unit="D")
-    >>> monitor = Monitor(score="true_risk", outcome="admitted", time="arrived", groups=["gender"])
+    >>> days = pd.to_timedelta(visits.index % 90, unit="D")
+    >>> visits["arrived"] = pd.to_datetime("2025-01-01") + days
+    >>> columns = {"score": "true_risk", "outcome": "admitted", "time": "arrived"}
+    >>> monitor = Monitor(**columns, groups=["gender"])
     >>> monitor.add(visits).new
     ('2025-01', '2025-02', '2025-03')
     >>> monitor.course().conclusion
@@ -313,7 +316,8 @@ class Monitor(MonitorSettings):
 
         Parameters
         ----------
-        people : data frame, path, pattern such as ``visits/*.parquet``, or list of these
+        people : data frame, path, or list of these
+            A path may be a pattern such as ``visits/*.parquet``.
         replace : list of str
             Periods to be replaced, because outcomes came late or rows were corrected.
         as_of : date, optional
@@ -438,7 +442,7 @@ class Monitor(MonitorSettings):
         about = {
             name: value for name, value in self.settings.items() if name != "groups"
         }
-        found = course_of(
+        findings = course_findings(
             atoms,
             self.watched,
             explicit(self.edges),
@@ -448,11 +452,11 @@ class Monitor(MonitorSettings):
             facts=self._facts(known),
             left_out=sum(record.left_out for record in self.records.values()),
         )
+        course = assembled(findings)
         if not recalibrate:
-            return found
-        return replace(
-            found, recalibration=self.recalibration(found, held_out=held_out)
-        )
+            return course
+        recalibration = self.recalibration(course, held_out=held_out)
+        return assembled(replace(findings, recalibration=recalibration))
 
     def recalibration(
         self, course: Course | None = None, *, held_out: int | None = None

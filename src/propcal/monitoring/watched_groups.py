@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -32,21 +32,16 @@ from propcal.core.reduction import without_keys
 
 # the share of groups that are there from the start; groups that come later share the
 # rest
-FOUNDERS = 0.9
-TESTS = {"level": 0.8, "slope": 0.1, "cells": 0.1}  # what each kind of test may spend
-CHANGE_TESTS = {
-    "level": 0.85,
-    "cells": 0.15,
-}  # the same where an earlier period is the reference
-PARTS = 4  # of each bin
+FOUNDERS_SHARE = 0.9
+PARTS_OF_BIN = 4
 # cuts between low scores, and between high ones, where log-odds change fast
-TAILS = (0.0005, 0.001, 0.002, 0.004, 0.007, 0.0125, 0.025)
+TAIL_CUTS = (0.0005, 0.001, 0.002, 0.004, 0.007, 0.0125, 0.025)
 
 
 @dataclass(frozen=True)
 class WatchedGroup:
-    """A group, and the run in which it was first large enough: 0 for the groups of the
-    first run.
+    """A group; `later` is 0 for the groups of the first run, and numbers those that
+    were large enough only later.
     """
 
     group: Group
@@ -54,54 +49,80 @@ class WatchedGroup:
 
 
 def watch(
-    atoms: Atoms, words: Groups, gamma: float, known: Sequence[WatchedGroup]
+    atoms: Atoms, definition: Groups, gamma: float, known: Sequence[WatchedGroup]
 ) -> list[WatchedGroup]:
     """The groups to watch: those already watched, and others that are large enough by
     now, in order.
 
     Sizes alone decide, never outcomes, so that the choice cannot favour an alarm.
     """
-    collection = words.collect(without_keys(atoms), gamma=gamma, or_everybody=True)
-    seen = {one.group for one in known}
-    later = max([one.later for one in known], default=-1)
-    found = [Group(()), *(group for group in collection.groups if group.conditions)]
-    new = [group for group in found if group not in seen]
-    return [
-        *known,
-        *(
-            WatchedGroup(group, later + 1 + i if known else 0)
-            for i, group in enumerate(new)
-        ),
-    ]
+    collection = definition.collect(without_keys(atoms), gamma=gamma, or_everybody=True)
+    large = [group for group in collection.groups if group.conditions]
+    seen = {watched.group for watched in known}
+    new = [group for group in (Group(()), *large) if group not in seen]
+    if not known:
+        return [WatchedGroup(group) for group in new]
+    next_number = max(watched.later for watched in known) + 1
+    later = [WatchedGroup(group, i) for i, group in enumerate(new, next_number)]
+    return [*known, *later]
 
 
 def not_watched(
-    atoms: Atoms, words: Groups, gamma: float, known: Sequence[WatchedGroup]
+    atoms: Atoms, definition: Groups, gamma: float, known: Sequence[WatchedGroup]
 ) -> list[Group]:
     """The groups that are not watched, because they have too small a share of all
     people.
     """
-    sizes = words.sizes(without_keys(atoms), gamma=gamma)
-    seen = {one.group for one in known}
-    return [
-        size.group
-        for size in sizes
-        if size.left_out not in ("", MISSING) and size.group not in seen
-    ]
+    seen = {watched.group for watched in known}
+    small = []
+    for size in definition.sizes(without_keys(atoms), gamma=gamma):
+        if size.left_out not in ("", MISSING) and size.group not in seen:
+            small.append(size.group)
+    return small
 
 
 def stakes_of(watched: Sequence[WatchedGroup]) -> FloatArray:
     """The share of each group; all that ever come together have less than 1.
 
-    >>> stakes_of([WatchedGroup(Group(())), WatchedGroup(Group((("sex", "F"),)), 1)]).round(3).tolist()
+    >>> sex = Group((("sex", "F"),))
+    >>> stakes_of([WatchedGroup(Group(())), WatchedGroup(sex, 1)]).round(3).tolist()
     [0.9, 0.05]
     """
-    founders = sum(one.later == 0 for one in watched)
-    of_later = [
-        (1 - FOUNDERS) / (one.later * (one.later + 1)) if one.later else 0.0
-        for one in watched
-    ]
-    return np.array([share or FOUNDERS / founders for share in of_later])
+    later = np.array([each.later for each in watched])
+    n_founders = int(np.count_nonzero(later == 0))
+    of_founders = FOUNDERS_SHARE / max(n_founders, 1)
+    of_later = (1 - FOUNDERS_SHARE) / np.maximum(later * (later + 1), 1)
+    return np.where(later == 0, of_founders, of_later)
+
+
+@dataclass(frozen=True, eq=False)
+class Watching:
+    """What is watched: groups, with their labels and their share of the 5 %, in risk
+    ranges, compared with the periods of the reference, if there are any.
+    """
+
+    groups: tuple[Group, ...]
+    labels: tuple[str, ...]
+    stakes: FloatArray
+    bins: Bins
+    reference: tuple[str, ...]
+
+    def only(self, number: int) -> Watching:
+        """One of the groups alone."""
+        return replace(
+            self,
+            groups=self.groups[number : number + 1],
+            labels=self.labels[number : number + 1],
+            stakes=self.stakes[[number]],
+        )
+
+
+class RangeCounts(NamedTuple):
+    """People, events and sums of scores of one group, of shape (periods, ranges)."""
+
+    people: FloatArray
+    positives: FloatArray
+    score: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,40 +154,54 @@ class PeriodCounts:
         """Add up atoms with periods; `inside` has the patterns of each group, if not
         all of its own.
         """
-        fine = evidence_ranges(bins)
+        if inside is None:
+            inside = membership(groups, atoms.patterns)
+        members = inside.astype(np.float64)
+        ranges = evidence_ranges(bins)
         place = atoms.patterns.attributes.index(PERIOD)
         periods = tuple(str(level) for level in atoms.patterns.levels[place])
         of_pattern = atoms.patterns.table[:, place]
-        chosen = (
-            membership(groups, atoms.patterns) if inside is None else inside
-        ).astype(np.float64)
 
-        def by_period(sums: Any) -> FloatArray:
-            table = np.zeros((len(periods), len(groups), *sums.shape[1:]))
+        def by_period(column: Any) -> FloatArray:
+            of_patterns: Any = bucket_sums(atoms, ranges, column)
+            table = np.zeros((len(periods), len(groups), *of_patterns.shape[1:]))
             for t in range(len(periods)):
                 rows = of_pattern == t
-                table[t] = chosen[:, rows] @ sums[rows]
+                table[t] = members[:, rows] @ of_patterns[rows]
             return table
 
-        columns = (atoms.people, atoms.positives, atoms.weight * atoms.score)
-        people, positives, units = (
-            by_period(bucket_sums(atoms, fine, column)) for column in columns
-        )
-        bin_of = bins.index(fine.edges[:-1])
-        ends = from_grid(fine.edges)
         return cls(
-            periods, tuple(groups), bin_of, ends, people, positives, units / UNIT
+            periods=periods,
+            groups=tuple(groups),
+            bin_of=bins.index(ranges.edges[:-1]),
+            ends=from_grid(ranges.edges),
+            people=by_period(atoms.people),
+            positives=by_period(atoms.positives),
+            score=by_period(atoms.weight * atoms.score) / UNIT,
         )
 
     def one(self, group: int, first: int = 0) -> PeriodCounts:
         """The sums of one group (by number) from a period (by number) on."""
-        parts = {
-            name: getattr(self, name)[first:, [group]]
-            for name in ("people", "positives", "score")
-        }
         return replace(
-            self, periods=self.periods[first:], groups=(self.groups[group],), **parts
+            self,
+            periods=self.periods[first:],
+            groups=(self.groups[group],),
+            people=self.people[first:, [group]],
+            positives=self.positives[first:, [group]],
+            score=self.score[first:, [group]],
         )
+
+    def of_group(self, group: int, inside: Any = slice(None)) -> RangeCounts:
+        """The sums of one group (by number) in some ranges."""
+        return RangeCounts(
+            self.people[:, group][:, inside],
+            self.positives[:, group][:, inside],
+            self.score[:, group][:, inside],
+        )
+
+    def among(self, periods: Sequence[str]) -> BoolArray:
+        """Which periods are among these."""
+        return np.array([period in periods for period in self.periods], dtype=np.bool_)
 
     @property
     def n_bins(self) -> int:
@@ -185,13 +220,13 @@ class PeriodCounts:
 
 
 def evidence_ranges(bins: Bins) -> Bins:
-    """Every bin cut into four parts, and more of them near 0 and 1.
+    """Every bin cut into four parts, and into more near 0 and 1.
 
     >>> from propcal.core.bins import uniform
     >>> edges = evidence_ranges(uniform(10)).edges / UNIT
     >>> edges[7:13].round(4).tolist(), edges[-4:].round(4).tolist()
     ([0.025, 0.05, 0.075, 0.1, 0.125, 0.15], [0.998, 0.999, 0.9995, 1.0])
     """
-    return bins.cut(
-        PARTS, to_grid(np.array([*TAILS, *(1 - cut for cut in TAILS)])).tolist()
-    )
+    low_cuts = np.array(TAIL_CUTS)
+    cuts = to_grid(np.concatenate([low_cuts, 1 - low_cuts]))
+    return bins.cut(PARTS_OF_BIN, cuts.tolist())

@@ -1,13 +1,9 @@
-"""What a monitor found, as it may be handed on: its own alarms and evidence, and
-protected counts.
-"""
+"""What a monitor found, for release: its alarms and evidence with protected counts."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import repeat
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,103 +15,126 @@ from propcal.core.grid import BoolArray, IntArray, from_grid
 from propcal.core.groups import membership
 from propcal.core.patterns import PERIOD, Patterns
 from propcal.core.reduction import by_key
-from propcal.monitoring.alarms import Alarm, CourseClaim, claim_of
-from propcal.monitoring.course import (
-    LEFT,
-    LIMITS,
-    Course,
-    left_out_notes,
-    with_last_periods,
-)
+from propcal.monitoring.alarms import Alarm
+from propcal.monitoring.course import Course, assembled
 from propcal.monitoring.e_processes import ALARM
+from propcal.monitoring.findings import CourseFindings
+from propcal.monitoring.held_out import Recalibration
 from propcal.numbers import RATIO_DIGITS, Limit, risk_range
 from propcal.protect.audits import protection_note
 from propcal.protect.disclosure_rule import FEWEST_MEASURED, Rule
 from propcal.protect.results import protected_comparison
-from propcal.protect.shown_counts import Sets, printed, shown_table, sums_of_groups
+from propcal.protect.shown_counts import (
+    Sets,
+    ShownCounts,
+    printed,
+    shown_table,
+    sums_of_groups,
+)
 
-BANDS = (
-    1.0,
-    5.0,
-    ALARM,
-    100.0,
-    1000.0,
-)  # evidence on few people is shown as the band it lies in
+# evidence of groups of few people is shown as the band that it lies in
+BANDS = (1.0, 5.0, ALARM, 100.0, 1000.0)
 
 
 def protected_course(course: Course, fewest: int | None) -> Course:
     """A course with protected counts; 0 or None protects nothing."""
     rule = Rule.asked(fewest)
-    if rule is None or course._source is None:
+    if rule is None or not course._findings.exact:
         return course
-    return _ProtectedCourse(course, rule).course()
+    return assembled(protected_findings(course._findings, rule))
 
 
-class _ProtectedCourse:
-    """The counts of a course as they are shown.
+def protected_findings(findings: CourseFindings, rule: Rule) -> CourseFindings:
+    """Findings with everything replaced that reveals counts."""
+    sets = _CourseSets(findings)
+    shown = sets.sets.shown(rule)
+    withheld = sets.groups_of_few(shown)
+    alarms = [
+        _protected_alarm(alarm, sets, shown, withheld) for alarm in findings.alarms
+    ]
+    return replace(
+        findings,
+        periods=shown_table(findings.periods, shown, sets.of_periods.T.ravel()),
+        evidence=_protected_evidence(findings.evidence, withheld),
+        strengths=_protected_strengths(findings.strengths, withheld),
+        alarms=tuple(alarms),
+        people=shown.people_at(sets.whole),
+        events=NAN,
+        left_out=rule.alone(findings.left_out),
+        recalibration=_protected_recalibration(findings.recalibration, rule),
+        atoms=None,
+        withheld=withheld,
+        protection=(protection_note(rule, findings.identity.unit),),
+    )
 
-    Sets are all people, each group in each period, and the people of each alarm: those
+
+class _CourseSets:
+    """The sets of people whose counts are behind findings.
+
+    These are all people, each group in each period, and the people of each alarm: those
     of its group, or of a risk range of it, since the error began; and those of the
     reference.
+
+    `of_periods` has the set of each group in each period; `of_alarm` that of the group
+    and test of an alarm, or of its reference.
     """
 
-    def __init__(self, course: Course, rule: Rule) -> None:
-        assert course._source is not None
-        self.exact = course
-        self.rule = rule
-        self.source = course._source
-        self.names = course.settings["periods"]
-        self.groups = [group.name for group in course.watched]
-        atoms = self.source.atoms
-        sets = Sets()
-        whole = sets.add(Headcount.of(atoms, everybody))
-        parts = by_key(atoms, PERIOD)
-        places = [
-            sets.add(
-                Headcount.of(part, self._members),
-                score_values(part, self._members(part.patterns)),
-            )
-            for part in map(parts.__getitem__, self.names)
-        ]
-        self.periods = np.concatenate(places, axis=1)  # of each group, in each period
-        sets.add_sums(whole, self.periods[:1].T)
-        for total, of_group in sums_of_groups(course.watched):
-            sets.add_sums(self.periods[total], self.periods[of_group])
-        self.of_alarm: dict[tuple[str, str, bool], int] = {}
-        for alarm in course.alarms:
-            for past in (False, True)[: 1 + bool(course.settings["reference"])]:
-                periods = self._periods_of(alarm, past)
-                ((place,),) = sets.add(*self._people_of(alarm, periods))
-                self.of_alarm[alarm.group, alarm.test, past] = place
-                if not alarm.where:
-                    of_group = self.periods[self.groups.index(alarm.group)]
-                    sets.add_sums(
-                        place, of_group[np.isin(self.names, periods)][:, None]
-                    )
-        self.shown = sets.shown(rule)
-        # evidence grows from period to period by what the events of each add: with few
-        # in one, it tells them
-        people = self.shown.headcount.people[:, self.periods]
-        few = (rule.small(people) & (people.sum(axis=0) > 0)).any(axis=(0, 2))
-        large = (people.sum(axis=(0, 2)) >= FEWEST_MEASURED) & ~few
-        self.large = dict(
-            zip(self.groups, large.tolist())
-        )  # groups whose evidence rests on many people
+    def __init__(self, findings: CourseFindings) -> None:
+        assert findings.atoms is not None
+        self.findings = findings
+        self.atoms: Atoms = findings.atoms
+        self.periods: list[str] = findings.settings["periods"]
+        self.reference: list[str] = findings.settings["reference"]
+        self.groups = [group.name for group in findings.groups]
+        self.sets = Sets()
+        self.whole = int(self.sets.add(Headcount.of(self.atoms, everybody)).item())
+        self.of_periods = self._add_periods()
+        self.of_alarm: dict[tuple[str, str], int] = {}
+        self.of_reference: dict[tuple[str, str], int] = {}
+        for alarm in findings.alarms:
+            key = alarm.group, alarm.test
+            self.of_alarm[key] = self._add_alarm(alarm, self._periods_since(alarm))
+            if self.reference:
+                past = [name for name in self.periods if name in self.reference]
+                self.of_reference[key] = self._add_alarm(alarm, past)
+
+    def _add_periods(self) -> IntArray:
+        """Add each group in each period; returns their places, of shape (groups,
+        periods).
+        """
+        parts = by_key(self.atoms, PERIOD)
+        places = []
+        for name in self.periods:
+            part = parts[name]
+            counts = Headcount.of(part, self._members)
+            scores = score_values(part, self._members(part.patterns))
+            places.append(self.sets.add(counts, scores))
+        of_periods: IntArray = np.concatenate(places, axis=1)
+
+        self.sets.add_sums(self.whole, of_periods[:1].T)
+        for total, parts_of_group in sums_of_groups(self.findings.groups):
+            self.sets.add_sums(of_periods[total], of_periods[parts_of_group])
+        return of_periods
 
     def _members(self, patterns: Patterns) -> BoolArray:
-        return membership(self.exact.watched, patterns)
+        return membership(self.findings.groups, patterns)
 
-    def _periods_of(self, alarm: Alarm, past: bool) -> list[str]:
-        """The periods that the O/E ratio of an alarm is of, or that of its
-        reference.
-        """
-        reference = self.exact.settings["reference"]
-        if past:
-            return [name for name in self.names if name in reference]
-        first = alarm.since or next(
-            name for name in self.names if not reference or name > max(reference)
-        )
-        return [name for name in self.names if name >= first]
+    def _periods_since(self, alarm: Alarm) -> list[str]:
+        """The periods that the O/E ratio of an alarm is of."""
+        first = alarm.since
+        if not first and self.reference:
+            last = max(self.reference)
+            first = next(name for name in self.periods if name > last)
+        return [name for name in self.periods if name >= first]
+
+    def _add_alarm(self, alarm: Alarm, periods: Sequence[str]) -> int:
+        """Add the people of an alarm in some periods; returns their place."""
+        counts, scores = self._people_of(alarm, periods)
+        place = int(self.sets.add(counts, scores).item())
+        if not alarm.where:
+            of_group = self.of_periods[self.groups.index(alarm.group)]
+            self.sets.add_sums(place, of_group[np.isin(self.periods, periods)][:, None])
+        return place
 
     def _people_of(
         self, alarm: Alarm, periods: Sequence[str]
@@ -123,141 +142,134 @@ class _ProtectedCourse:
         """The people of an alarm in some periods, and their scores if many have the
         same one.
         """
-        atoms = self.source.atoms
-        bins = self.source.bins
+        atoms = self.atoms
+        bins = self.findings.bins
         group = self.groups.index(alarm.group)
-        ranges = [
-            j
-            for j, label in enumerate(bins.labels)
-            if alarm.where in ("", risk_range(label))
-        ]
+        ranges = list(range(len(bins.labels)))
+        if alarm.where:
+            ranges = [j for j in ranges if alarm.where == risk_range(bins.labels[j])]
 
         def members(patterns: Patterns) -> BoolArray:
             place = patterns.attributes.index(PERIOD)
-            inside = np.array(
-                [str(level) in periods for level in patterns.levels[place]]
-            )
-            return np.asarray(
-                self._members(patterns)[[group]] & inside[patterns.table[:, place]]
-            )
+            levels = [str(level) for level in patterns.levels[place]]
+            inside = np.array([level in periods for level in levels])
+            of_group = self._members(patterns)[[group]]
+            return np.asarray(of_group & inside[patterns.table[:, place]])
 
-        def outside(some: Atoms) -> IntArray:
-            return (~np.isin(bins.index(some.score), ranges)).astype(np.int64)
+        def outside(part: Atoms) -> IntArray:
+            return (~np.isin(bins.index(part.score), ranges)).astype(np.int64)
 
-        people = Headcount.of(atoms, members, outside, 2).part([0])
+        counts = Headcount.of(atoms, members, outside, 2).part([0])
         edges = np.append(from_grid(bins.edges[:-1]), np.inf)
+        low = edges[ranges[0]]
+        high = edges[ranges[-1] + 1]
         scores = score_values(atoms, members(atoms.patterns)) or []
-        return people, [
-            one.between(edges[ranges[0]], edges[ranges[-1] + 1]) for one in scores
-        ]
+        return counts, [values.between(low, high) for values in scores]
 
-    def course(self) -> Course:
-        """The course with everything replaced that counts give away."""
-        exact, source, identity = self.exact, self.source, self.exact.identity
-        periods = shown_table(exact.periods, self.shown, self.periods.T.ravel())
-        alarms = tuple(self._alarm(alarm) for alarm in exact.alarms)
-        left_out = left_out_notes(self.rule.alone(source.left_out), identity)
-        evidence = self._strengths(exact.evidence, "evidence")
-        strengths = [0.0 if getattr(x, "side", "") == "below" else x for x in evidence]
-        again = exact.recalibration
-        if again is not None:
-            again = replace(
-                again,
-                comparison=protected_comparison(again.comparison, self.rule.fewest),
-            )
-        return replace(
-            exact,
-            alarms=alarms,
-            claims=tuple(self._claim(claim, alarms) for claim in exact.claims),
-            periods=periods,
-            # of few people, the lower ends of bands
-            evidence=exact.evidence.assign(
-                evidence=np.array(strengths, dtype=np.float64)
-            ),
-            groups=self._groups(periods, alarms),
-            people=self.shown.people_at(0),
-            notes=(*source.notes, *left_out, protection_note(self.rule, identity.unit)),
-            recalibration=again,
-            _source=None,
-        )
+    def groups_of_few(self, shown: ShownCounts) -> frozenset[str]:
+        """The groups whose evidence rests on few people, in all periods or in one.
 
-    def _strength(self, evidence: float, group: str) -> float:
-        """Evidence as it is shown: with two digits, or its band if it rests on few
-        people.
+        Evidence grows from period to period by what the events of each add: with few
+        events in one, it reveals them.
         """
-        if self.large[group]:
-            return float(f"{evidence:.2g}")
+        people = shown.headcount.people[:, self.of_periods]
+        small = shown.rule.small(people) & (people.sum(axis=0) > 0)
+        few_in_a_period = small.any(axis=(0, 2))
+        few = (people.sum(axis=(0, 2)) < FEWEST_MEASURED) | few_in_a_period
+        return frozenset(name for name, each in zip(self.groups, few) if each)
+
+
+def _shown_evidence(evidence: float, group: str, withheld: frozenset[str]) -> float:
+    """Evidence with two digits, or its band if it rests on few people."""
+    if group in withheld:
         return band(evidence)
+    return float(f"{evidence:.2g}")
 
-    def _strengths(self, table: pd.DataFrame, column: str) -> list[float]:
-        return [*map(self._strength, table[column], table["group"])]
 
-    def _groups(self, periods: pd.DataFrame, alarms: Sequence[Alarm]) -> pd.DataFrame:
-        """The table of groups: the last period and the one before are those of the
-        table of periods.
-        """
-        table = self.exact.groups.loc[:, : LIMITS[-1]].copy()
-        of_group = {a.group: a for a in alarms}
-        for name in ("evidence", "highest"):
-            table[name] = pd.Series(self._strengths(table, name), dtype=object)
-        for name in LEFT:
-            table[name] = [
-                getattr(of_group.get(group), name, NAN) for group in table["group"]
-            ]
-        for name, outwards in zip(LIMITS, (np.floor, np.ceil)):
-            table[name] = (outwards(100 * table[name]) / 100).where(
-                table["group"].map(self.large)
-            )
-        return with_last_periods(table, periods)
+def _protected_evidence(table: pd.DataFrame, withheld: frozenset[str]) -> pd.DataFrame:
+    """Evidence after each period; of few people, the lower ends of bands."""
+    values = []
+    for evidence, group in zip(table["evidence"], table["group"]):
+        shown = _shown_evidence(evidence, group, withheld)
+        is_lowest_band = getattr(shown, "side", "") == "below"
+        values.append(0.0 if is_lowest_band else float(shown))
+    return table.assign(evidence=np.array(values, dtype=np.float64))
 
-    def _alarm(self, alarm: Alarm) -> Alarm:
-        """An alarm whose O/E ratios follow from shown counts, without those of few
-        people.
 
-        What is left of an error once others are taken out is an estimate of a model, as
-        the evidence is.
-        """
-        exact = (alarm.value, alarm.low, alarm.high)
-        value, low, high = self.shown.ratio(
-            self.of_alarm[alarm.group, alarm.test, False], exact
-        )
-        then = NAN
-        past = self.of_alarm.get((alarm.group, alarm.test, True))
-        if past is not None:
-            then, *_ = self.shown.ratio(past, [alarm.reference_value] * 3)
-            rose = alarm.value > alarm.reference_value
-            if (value > then) != rose:
-                then = NAN
-        left = np.array([alarm.left_events, alarm.left_people - alarm.left_events])
-        few = alarm.left_people < FEWEST_MEASURED or self.rule.small(left).any()
-        rest: Any = zip(
-            LEFT,
-            printed(
-                [getattr(alarm, name) for name in LEFT], RATIO_DIGITS, repeat(not few)
-            ),
-        )
-        unknown: Any = dict.fromkeys(
-            ("people", "events", "predicted", "left_people", "left_events"), NAN
-        )
-        return replace(
-            alarm,
-            evidence=self._strength(alarm.evidence, alarm.group),
-            value=value,
-            low=low,
-            high=high,
-            reference_value=then,
-            **dict(rest),
-            **unknown,
-        )
+def _protected_strengths(table: pd.DataFrame, withheld: frozenset[str]) -> pd.DataFrame:
+    """Evidence as it is shown, and limits of large groups, rounded outwards."""
+    table = table.copy()
+    for name in ("evidence", "highest"):
+        pairs = zip(table[name], table["group"])
+        shown = [_shown_evidence(x, group, withheld) for x, group in pairs]
+        table[name] = pd.Series(shown, dtype=object)
+    large = ~table["group"].isin(withheld)
+    low = np.floor(100 * table["ratio_low"]) / 100
+    high = np.ceil(100 * table["ratio_high"]) / 100
+    return table.assign(ratio_low=low.where(large), ratio_high=high.where(large))
 
-    def _claim(self, claim: CourseClaim, alarms: Sequence[Alarm]) -> CourseClaim:
-        """A claim with the numbers of its alarm, as they are shown."""
-        (alarm,) = (
-            alarm
-            for alarm in alarms
-            if (alarm.group, alarm.test) == (claim.who, claim.test)
-        )
-        return claim_of(alarm, self.source.bins, claim.direction)
+
+def _protected_alarm(
+    alarm: Alarm, sets: _CourseSets, shown: ShownCounts, withheld: frozenset[str]
+) -> Alarm:
+    """An alarm whose O/E ratios follow from shown counts, without those of few people.
+
+    What is left of an error once others are taken out is an estimate of a model, as the
+    evidence is.
+    """
+    place = sets.of_alarm[alarm.group, alarm.test]
+    value, low, high = shown.ratio(place, (alarm.value, alarm.low, alarm.high))
+
+    left_counts = [alarm.left_events, alarm.left_people - alarm.left_events]
+    few_left = (
+        alarm.left_people < FEWEST_MEASURED
+        or shown.rule.small(np.array(left_counts)).any()
+    )
+    exact_left = (alarm.left, alarm.left_low, alarm.left_high)
+    left, left_low, left_high = printed(
+        exact_left, RATIO_DIGITS, [not few_left] * len(exact_left)
+    )
+    return replace(
+        alarm,
+        evidence=_shown_evidence(alarm.evidence, alarm.group, withheld),
+        value=value,
+        low=low,
+        high=high,
+        reference_value=_shown_reference(alarm, value, sets, shown),
+        left=left,
+        left_low=left_low,
+        left_high=left_high,
+        people=NAN,
+        events=NAN,
+        predicted=NAN,
+        left_people=NAN,
+        left_events=NAN,
+    )
+
+
+def _shown_reference(
+    alarm: Alarm, shown_value: float, sets: _CourseSets, shown: ShownCounts
+) -> float:
+    """The O/E ratio at the reference; NaN if moved counts reverse the change since."""
+    place = sets.of_reference.get((alarm.group, alarm.test))
+    if place is None:
+        return NAN
+    exact = alarm.reference_value
+    shown_reference = shown.ratio(place, [exact] * 3)[0]
+    has_risen = alarm.value > exact
+    if (shown_value > shown_reference) != has_risen:
+        return NAN
+    return shown_reference
+
+
+def _protected_recalibration(
+    recalibration: Recalibration | None, rule: Rule
+) -> Recalibration | None:
+    """Whether recalibrating would help, with protected counts."""
+    if recalibration is None:
+        return None
+    comparison = protected_comparison(recalibration.comparison, rule.fewest)
+    return replace(recalibration, comparison=comparison)
 
 
 def band(evidence: float) -> Limit:

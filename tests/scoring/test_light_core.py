@@ -13,7 +13,8 @@ import pandas as pd
 import pytest
 
 from propcal import Correction, Groups, PMCBoost
-from propcal.core.correction.maps import STEPS_IN_PYTHON, Replay, compose, in_order
+from propcal.core.correction.map_compiler import MAX_PYTHON_STEPS, MapCompiler
+from propcal.core.correction.update_pieces import move_segments
 from propcal.core.groups import membership
 from propcal.reading.frames import plain_column
 
@@ -146,33 +147,37 @@ def test_other_values_go_through_arrow(values):
     assert plain_column(values) is None
 
 
-def test_python_and_numba_compose_the_same_maps(corrections):
+def test_python_and_numba_compile_the_same_maps(corrections):
     correction = corrections[1]
-    inside, edges = (
-        membership(correction.groups, correction.patterns),
-        correction.bins.edges,
-    )
+    inside = membership(correction.groups, correction.patterns)
+    edges = correction.bins.edges
     for members in inside.T:
         own = np.ascontiguousarray(
             correction.updates[members[correction.updates[:, 0]]][:, 1:]
         )
-        plain, fast = (
-            compose.in_python(own, edges, 1 << 22),
-            compose(own, edges, 1 << 22),
-        )
-        assert np.array_equal(plain, fast)
-        assert np.array_equal(in_order(plain), in_order(fast))
-    assert len(Replay(inside, correction.updates, edges).maps().begin) > len(
-        correction.patterns
-    )
+        plain, plain_steps = move_segments.in_python(own, edges, 1 << 22, 1 << 30)
+        fast, fast_steps = move_segments(own, edges, 1 << 22, 1 << 30)
+        assert np.array_equal(plain[:, :4], fast[:, :4])
+        assert plain_steps == fast_steps
+    maps = MapCompiler(inside, correction.updates, edges).maps()
+    assert len(maps.begin) > len(correction.patterns)
 
 
 def test_a_large_correction_is_left_to_numba(monkeypatch):
     called = []
-    answer = np.array([[0, 1, 0]])
-    monkeypatch.setattr(
-        type(compose), "__call__", lambda *_: called.append(1) or answer
-    )
-    updates = np.tile([[0, 0, 1]], (STEPS_IN_PYTHON, 1))
-    Replay(np.ones((1, 1), dtype=bool), updates, np.array([0, 1 << 32])).maps()
+
+    def kernel(self, *arguments):
+        called.append(1)
+        return move_segments.in_python(*arguments)
+
+    monkeypatch.setattr(type(move_segments), "__call__", kernel)
+    half = 1 << 31
+    edges = np.array([0, half, 2 * half])
+    everybody = np.ones((1, 1), dtype=bool)
+    up_and_down = np.array([[0, 0, half], [0, 1, -half]])
+    few = np.tile(up_and_down, (1000, 1))
+    MapCompiler(everybody, few, edges).maps()
+    assert not called
+    many = np.tile(up_and_down, (MAX_PYTHON_STEPS // 2, 1))
+    MapCompiler(everybody, many, edges).maps()
     assert called

@@ -20,7 +20,7 @@ import pandas as pd
 
 from propcal.core.bins import uniform
 from propcal.core.categories import bucket_sums, dc_of, mc_of, pmc_of
-from propcal.core.correction.maps import TooLargeError
+from propcal.core.correction.map_compiler import TooLargeError
 from propcal.core.grid import UNIT, IntArray
 from propcal.core.groups import membership, pattern_name
 from propcal.estimators import MCBoost, PMCBoost

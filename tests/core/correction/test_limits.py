@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from propcal import Correction, Groups, PMCBoost
-from propcal.core.correction.maps import Replay
+from propcal.core.correction.map_compiler import MapCompiler
 from propcal.errors import FileFormatError, InputError
 
 UNIT = 1 << 32
@@ -98,23 +98,6 @@ def test_many_pieces_up_to_the_limit_are_right():
         ),
         pytest.param(
             lambda: text_of(
-                levels(60_000),
-                [[0, i % 10, i] for i in range(100_000)],
-                groups=[[["a", "1"]]],
-            ),
-            id="updates that concern nobody",
-            marks=pytest.mark.slow,
-        ),
-        pytest.param(
-            lambda: text_of(
-                [["x"]],
-                [[0, 0, UNIT // 4 + i] for i in range(20_000)],
-                edges=[0, UNIT // 2, *(UNIT // 2 + i for i in range(1, 9_900)), UNIT],
-            ),
-            id="wide shifts",
-        ),
-        pytest.param(
-            lambda: text_of(
                 levels(60_000), [], groups=[[["a", str(i)]] for i in range(10_000)]
             ),
             id="groups times patterns",
@@ -142,6 +125,34 @@ def test_refusing_takes_little_time(text):
     assert seconds(text) < 5  # about one on a machine that does nothing else
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(
+            lambda: text_of(
+                levels(60_000),
+                [[0, i % 10, i] for i in range(100_000)],
+                groups=[[["a", "1"]]],
+            ),
+            id="updates that concern one pattern",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            lambda: text_of(
+                [["x"]],
+                [[0, 0, UNIT // 4 + i] for i in range(20_000)],
+                edges=[0, UNIT // 2, *(UNIT // 2 + i for i in range(1, 9_900)), UNIT],
+            ),
+            id="wide shifts",
+        ),
+    ],
+)
+def test_updates_that_move_nobody_take_little_time(text):
+    text = text()
+    assert Correction.from_json(text).apply([0.3], {"a": ["x"]})[0] > 0
+    assert seconds(text) < 5
+
+
 def test_many_patterns_and_levels_load_in_time_proportional_to_them():
     few, many = (seconds(text_of(levels(n), [[0, 0, 100]])) for n in (5_000, 40_000))
     assert many < 40 * max(few, 0.02)
@@ -167,12 +178,14 @@ def test_honest_files_load_as_fast_as_before():
 
 @pytest.mark.parametrize("at_once", [5, 50])
 def test_more_work_than_loading_may_do_is_left_for_later(monkeypatch, at_once):
-    monkeypatch.setattr("propcal.core.correction.definition.STEPS_ON_LOADING", at_once)
+    monkeypatch.setattr(
+        "propcal.core.correction.definition.MAX_STEPS_ON_LOADING", at_once
+    )
     text = text_of(levels(20), [[0, 0, 100]])
     correction = Correction.from_json(text)
     assert "maps" not in vars(correction)
     assert correction.apply([0.05], {"a": ["3"]})[0] == pytest.approx(0.05, abs=1e-6)
-    monkeypatch.setattr("propcal.core.correction.maps.MOST_PIECES", 30)
+    monkeypatch.setattr("propcal.core.correction.map_compiler.MAX_PIECES", 30)
     with pytest.raises(
         InputError, match=r"too large: its .* adjustment would give more than"
     ):
@@ -181,7 +194,7 @@ def test_more_work_than_loading_may_do_is_left_for_later(monkeypatch, at_once):
 
 def test_people_to_be_scored_cannot_ask_for_more_either(monkeypatch):
     correction = Correction.from_json(text_of(levels(20), [[0, 0, 100]]))
-    monkeypatch.setattr("propcal.core.correction.maps.MOST_STEPS", 10)
+    monkeypatch.setattr("propcal.core.correction.map_compiler.MAX_STEPS", 10)
     with pytest.raises(
         InputError, match=r"1 adjustment would take .* steps for 1 pattern,"
     ):
@@ -214,16 +227,16 @@ def test_the_other_people_of_a_batch_do_not_matter_to_the_limits(monkeypatch):
         pieces = max(np.diff(whole.replay(whole.patterns).starts))
         with monkeypatch.context() as patch:
             # a limit that two patterns together exceed, and blocks of a few patterns
-            patch.setattr("propcal.core.correction.definition.MOST_AT_ONCE", 7)
+            patch.setattr("propcal.core.correction.definition.MAX_PATTERNS_AT_ONCE", 7)
             small = Correction.from_json(text)
             _ = small.maps
-            patch.setattr("propcal.core.correction.maps.MOST_PIECES", 3 * pieces)
+            patch.setattr("propcal.core.correction.map_compiler.MAX_PIECES", 3 * pieces)
             for n, found in expected.items():
                 np.testing.assert_array_equal(
                     small.apply(score, rows, n_updates=n), found
                 )
             np.testing.assert_array_equal(small.apply(score, rows, unseen="keep"), kept)
-            patch.setattr("propcal.core.correction.maps.MOST_PIECES", 2)
+            patch.setattr("propcal.core.correction.map_compiler.MAX_PIECES", 2)
             with pytest.raises(InputError, match="pieces for 1 pattern"):
                 small.apply(score, rows, n_updates=50)
 
@@ -246,13 +259,16 @@ def test_an_explanation_is_bounded(monkeypatch):
         correction.explain([0.25], {"a": ["x"]})
 
 
-def test_steps_are_bins_that_updates_lead_to():
+def test_steps_are_the_segments_that_updates_move_or_make():
     inside = np.array([[True, False], [True, True]])
     updates = np.array([[0, 0, UNIT // 10], [1, 1, -UNIT // 20], [1, 1, UNIT]])
-    replay = Replay(inside, updates, np.array(TENTHS))
-    found = replay.steps()
-    assert found.tolist() == [10 + 1 + 2 + 1, 10 + 2 + 1]
-    assert len(replay.maps().starts) == 3
+    compiler = MapCompiler(inside, updates, np.array(TENTHS))
+    # ten bins are there from the beginning; each update looks at one bin, and moves
+    # what is in it: -0.05 cuts each segment of the second bin in two
+    first = 10 + (1 + 1) + (1 + 4) + (1 + 2)
+    second = 10 + (1 + 2) + (1 + 1)
+    assert compiler.maps_within(first + second - 1) is None
+    assert len(compiler.maps_within(first + second)) == 2
 
 
 def test_more_bins_than_can_be_saved_are_not_fitted():

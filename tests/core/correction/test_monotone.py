@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from propcal import Correction, MCBoost, PMCBoost
-from propcal.core.correction.maps import in_order
+from propcal.core.correction.update_pieces import non_decreasing
 from propcal.core.grid import UNIT, from_grid, to_grid
 from reference.correction_reader import Reader
 
@@ -89,9 +89,9 @@ def test_a_running_maximum_by_hand():
     )
     # up to 99; then 70..119 is held at 99 until 129; 90 is below 119; 205 is above
     expected = [[0, 1, 0], [100, 0, 99], [129, 1, -30], [150, 0, 119], [200, 1, 5]]
-    assert in_order(table).tolist() == expected
+    assert non_decreasing(table).tolist() == expected
     alone = np.array([[0, 1, 0]], dtype=np.int64)
-    assert in_order(alone) is alone
+    assert non_decreasing(alone) is alone
 
 
 def test_the_file_keeps_the_order_and_its_reader_agrees():
@@ -157,7 +157,7 @@ def test_the_paper_is_as_it_was():
         assert cls().monotone is True
 
 
-def test_the_fit_summary_is_that_of_the_scores_in_order():
+def test_the_fit_summary_is_that_of_the_scores_non_decreasing():
     rng = np.random.default_rng(0)
     score = rng.random(3000)
     y = (rng.random(3000) < np.clip(score + 0.2 * np.sin(25 * score), 0, 1)).astype(int)

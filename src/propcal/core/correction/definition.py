@@ -16,7 +16,8 @@ import numpy as np
 from propcal.core.arguments import Unseen, check_choice, check_number
 from propcal.core.bins import Bins
 from propcal.core.conditions import Recipe
-from propcal.core.correction.maps import MOST_STEPS, PatternMaps, Replay, refuse_work
+from propcal.core.correction.map_compiler import MapCompiler
+from propcal.core.correction.maps import PatternMaps
 from propcal.core.correction.points_table import FeaturePoints, PointsTable
 from propcal.core.correction.smooth_map import SmoothStart
 from propcal.core.correction.unlisted import Unlisted
@@ -30,12 +31,11 @@ if TYPE_CHECKING:
     from propcal.core.atoms import Atoms
     from propcal.protect.shared_corrections import Sharing
 
-MOST_AT_ONCE = 1 << 12  # unseen patterns whose maps are composed together
-STEPS_ON_LOADING = (
-    1 << 20
-)  # steps that loading a file may spend on checks; about a second
-MOST_RECENT = 16  # sets of patterns whose maps are cached
-MOST_CACHED_PARTS = 2  # the maps of patterns seen in fitting, and one part for others
+MAX_PATTERNS_AT_ONCE = 1 << 12  # unseen patterns whose maps are compiled together
+MAX_MEMBERSHIPS_AT_ONCE = 1 << 26  # groups times unseen patterns; 64 MB
+MAX_STEPS_ON_LOADING = 1 << 24  # for compiling maps while a file is checked; 0.5 s
+MAX_CACHED_PATTERN_SETS = 16  # sets of patterns whose maps are cached
+MAX_CACHED_PARTS = 2  # maps of patterns seen in fitting, and one part for others
 
 
 class Part(NamedTuple):
@@ -148,41 +148,39 @@ class Definition(WithoutCaches):
         return self.replay(self.patterns)
 
     def refuse_overgrown(self) -> None:
-        """Refuse what no fit makes: maps that would exhaust memory or time, as a file
-        could ask for.
+        """Refuse maps that would exhaust memory or time, as a malicious file could ask
+        for.
 
-        Composes as many maps as can be had in about a second; whatever it leaves out is
-        refused, if need be, when it is asked for.
+        Compiles the maps if that takes less than about a second; otherwise they are
+        compiled, or refused, when a score needs them.
         """
-        whole = Replay(
-            membership(self.groups, self.patterns), self.updates, self.bins.edges
-        )
-        steps = whole.steps()
-        refuse_work(len(self.updates), len(self.patterns), int(steps.sum()))
-        if self.start is not None:
-            self.start.refuse_overgrown(len(self.patterns))
-        first = int(np.searchsorted(np.cumsum(steps), STEPS_ON_LOADING, side="right"))
-        if first == len(self.patterns):
-            _ = self.maps  # which are needed anyway
-        elif first:
-            whole._replace(inside=whole.inside[:, :first]).maps()
+        maps = self._compiler(self.patterns, None).maps_within(MAX_STEPS_ON_LOADING)
+        if maps is not None:
+            vars(self)["maps"] = maps  # which scoring needs anyway
 
     def replay(self, patterns: Patterns) -> PatternMaps:
-        """Maps of any patterns, from the updates of the groups that they belong to."""
-        return self._replay(patterns, None).maps()
+        """Maps of any patterns, compiled from the updates of their groups."""
+        return self._compiler(patterns, None).maps()
 
-    def _replay(self, patterns: Patterns, n_updates: int | None) -> Replay:
-        """What the maps of patterns are composed from."""
-        n_updates = self.n_updates if n_updates is None else n_updates
+    def _compiler(self, patterns: Patterns, n_updates: int | None) -> MapCompiler:
+        """Compiles the first updates (by default all) to the maps of patterns.
+
+        A smooth start is the first update, and points are the next.
+        """
+        if n_updates is None:
+            n_updates = self.n_updates
         patterns = as_listed(patterns, self.folded)
         inside = membership(self.groups, patterns)
+
         smooth = None
         if self.start is not None and n_updates > 0:
             smooth = self.start.values(patterns)
             n_updates -= 1
-        n_updates = max(n_updates - (self.points is not None), 0)
-        return Replay(
-            inside, self.updates[:n_updates], self.bins.edges, smooth, self.monotone
+        if self.points is not None and n_updates > 0:
+            n_updates -= 1
+        updates = self.updates[:n_updates]
+        return MapCompiler(
+            inside, updates, self.bins.edges, smooth, monotone=self.monotone
         )
 
     def maps_of(
@@ -214,10 +212,10 @@ class Definition(WithoutCaches):
         if recent := self._recent.get(key):
             return recent
         parts = self._parts(patterns, n_updates, known, keep=policy == "keep")
-        first = list(islice(parts, MOST_CACHED_PARTS + 1))
-        if len(first) > MOST_CACHED_PARTS or len(patterns) > MOST_AT_ONCE:
+        first = list(islice(parts, MAX_CACHED_PARTS + 1))
+        if len(first) > MAX_CACHED_PARTS or len(patterns) > MAX_PATTERNS_AT_ONCE:
             return chain(first, parts)
-        if len(self._recent) >= MOST_RECENT:
+        if len(self._recent) >= MAX_CACHED_PATTERN_SETS:
             self._recent.clear()
         self._recent[key] = first
         return first
@@ -237,18 +235,22 @@ class Definition(WithoutCaches):
         if whole and np.any(seen):
             yield Part(self.maps, known)
         others = np.flatnonzero(seen & (not whole) | ~seen & (not keep))
-        terms = 0 if self.start is None else len(self.start.groups)
-        at_once = min(MOST_AT_ONCE, MOST_STEPS // max(len(self.groups), terms, 1) or 1)
+        at_once = self._max_patterns_at_once()
         for begin in range(0, len(others), at_once):
             some = others[begin : begin + at_once]
-            replay = self._replay(
-                replace(patterns, table=patterns.table[some]), n_updates
-            )
-            for maps in replay.in_parts():
+            these = replace(patterns, table=patterns.table[some])
+            for maps in self._compiler(these, n_updates).in_parts():
                 place = np.full(len(patterns), -1)
                 place[some[: len(maps)]] = np.arange(len(maps))
                 some = some[len(maps) :]
                 yield Part(maps, place)
+
+    def _max_patterns_at_once(self) -> int:
+        """How many unseen patterns fit into memory with their memberships in groups."""
+        n_terms = 0 if self.start is None else len(self.start.groups)
+        most_groups = max(len(self.groups), n_terms, 1)
+        in_memory = max(MAX_MEMBERSHIPS_AT_ONCE // most_groups, 1)
+        return min(MAX_PATTERNS_AT_ONCE, in_memory)
 
     def known(self, patterns: Patterns) -> IntArray:
         """The index of each pattern among those seen in fitting; -1 if unseen."""

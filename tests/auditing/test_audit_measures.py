@@ -17,7 +17,7 @@ from propcal.auditing.statistics.hypothesis_tests import (
     OVERALL,
     SHARES,
     SHARES_OF_FEW,
-    TOGETHER,
+    SUM_OF_SHARES,
     adjust,
     events_p_value,
     group_p_value,
@@ -389,11 +389,11 @@ def test_families_of_tests_share_the_error():
     first, second, largest = adjust(families)
     whole = SHARES[OVERALL] + SHARES[CELLS]
     assert first.adjusted_p == pytest.approx(
-        2 * 0.004 * whole / SHARES[OVERALL] / TOGETHER
+        2 * 0.004 * whole / SHARES[OVERALL] / SUM_OF_SHARES
     )
-    assert second.adjusted_p == pytest.approx(0.3 * whole / SHARES[OVERALL] / TOGETHER)
+    assert second.adjusted_p == pytest.approx(0.3 * whole / SHARES[OVERALL] / SUM_OF_SHARES)
     assert largest.adjusted_p == pytest.approx(
-        0.03 / TOGETHER
+        0.03 / SUM_OF_SHARES
     )  # the level of the first passes on
     assert (first.rejected, second.rejected, largest.rejected) == (True, False, True)
     assert [
@@ -406,7 +406,7 @@ def test_families_of_tests_share_the_error():
         False,
     ]
     assert adjust({}) == []
-    assert sum(SHARES.values()) == pytest.approx(TOGETHER)
+    assert sum(SHARES.values()) == pytest.approx(SUM_OF_SHARES)
 
 
 def test_few_people_keep_most_of_the_level_for_errors_of_everybody():
@@ -417,7 +417,7 @@ def test_few_people_keep_most_of_the_level_for_errors_of_everybody():
     assert many == SHARES
     assert SHARES[OVERALL] < between[OVERALL] < SHARES_OF_FEW[OVERALL]
     for shares in (few, between, many):
-        assert sum(shares.values()) == pytest.approx(TOGETHER)
+        assert sum(shares.values()) == pytest.approx(SUM_OF_SHARES)
     tests = {family: [("b", (0.0, 0.9))] for family in SHARES} | {
         OVERALL: [("a", (2.5, 0.012)), ("c", (0.0, 0.9))]
     }

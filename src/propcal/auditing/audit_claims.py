@@ -314,7 +314,8 @@ def _others(atoms: Atoms, group: Group, groups: Sequence[Group]) -> dict[str, An
     outside = ~membership([group], atoms.patterns)[0]
     inside = zip(groups, membership(groups, atoms.patterns))
     names = [other.name for other, own in inside if np.array_equal(own, outside)]
-    value, low, high = observed_expected(Sample.of(atoms, np.flatnonzero(outside)))
+    others = Sample.of(atoms).where(outside[atoms.pattern_index()])
+    value, low, high = observed_expected(others)
     return {
         "others": value,
         "others_low": low,

@@ -230,8 +230,10 @@ def _samples(
     atoms: Atoms, sizes: Sequence[GroupSize]
 ) -> list[tuple[GroupSize, Sample]]:
     inside = membership([size.group for size in sizes], atoms.patterns)
+    everybody = Sample.of(atoms)
+    pattern_of_atom = atoms.pattern_index()
     return [
-        (size, Sample.of(atoms, np.flatnonzero(members)))
+        (size, everybody.where(members[pattern_of_atom]))
         for size, members in zip(sizes, inside)
     ]
 

@@ -21,12 +21,17 @@ from propcal.auditing.profile import JudgedGroups, audited_groups
 from propcal.auditing.statistics import chance
 from propcal.auditing.statistics import hypothesis_tests as ht
 from propcal.auditing.statistics.rate_intervals import normal_quantile
-from propcal.auditing.statistics.sample import FEWEST_CLUSTERS, Sample
+from propcal.auditing.statistics.sample import Sample
 from propcal.core.atoms import Atoms
 from propcal.core.bins import category_min_share
 from propcal.core.categories import Categories, categories
 from propcal.core.draws import Draws, symmetric_root
-from propcal.core.fit.evidence import FoundErrors, repeat_effect, with_effect
+from propcal.core.fit.evidence import (
+    FEWEST_CLUSTERS,
+    FoundErrors,
+    repeat_effect,
+    with_effect,
+)
 from propcal.core.grid import BoolArray, FloatArray
 from propcal.core.groups import EVERYBODY, GroupSize, membership
 from propcal.core.patterns import CLUSTER, Patterns
@@ -78,7 +83,7 @@ def gap_test(
     # half a person more or less: outcomes are whole, and rare ones jump
     heavy = _sums(cells.weight * cells.typical, cells, table, len(patterns)) @ inside.T
     typical = heavy[bins, groups] / weight
-    spread = (variance @ inside.T)[bins, groups] + chance.HALF * typical**2
+    spread = (variance @ inside.T)[bins, groups] + chance.HALF_OUTCOME_SQ * typical**2
     z = table.gap[groups, bins] * weight / np.sqrt(spread * effect[bins])
     for i in np.argsort(-np.abs(z), kind="stable")[:MOST_EXACT]:
         if not EXACT[0] <= abs(z[i]) <= EXACT[1]:
@@ -258,6 +263,7 @@ def group_tests(
     found = []
     if bare is not atoms:
         clustered = membership([sizes[i].group for i in chosen], atoms.patterns)
+        pattern_of_atom = atoms.pattern_index()
     else:
         clustered = None
     for place, i in enumerate(chosen):
@@ -267,7 +273,7 @@ def group_tests(
                 cells, members, float(positives[i]), exact=len(chosen) <= MANY
             )
         else:
-            sample = Sample.of(atoms, np.flatnonzero(clustered[place]))
+            sample = everybody.where(clustered[place][pattern_of_atom])
             test = ht.clustered_p_value(cells, members, sample, everybody)
         found.append((sizes[i], test))
     return found

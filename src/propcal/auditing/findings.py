@@ -26,12 +26,12 @@ from propcal.auditing.profile import JudgedGroups, Profile, audited_groups, prof
 from propcal.auditing.statistics.chance import Chance, enough_people
 from propcal.auditing.statistics.hypothesis_tests import CalibrationTest
 from propcal.auditing.statistics.measures import Estimate, checked_thresholds
-from propcal.auditing.statistics.sample import FEWEST_CLUSTERS, Sample
+from propcal.auditing.statistics.sample import Sample
 from propcal.core.arguments import WeightKind, check_choice, check_number
 from propcal.core.atoms import Atoms, LeftOutReport
 from propcal.core.categories import Categories, check_outcome_groups
 from propcal.core.draws import Draws
-from propcal.core.fit.evidence import repeat_effect, with_effect
+from propcal.core.fit.evidence import FEWEST_CLUSTERS, repeat_effect, with_effect
 from propcal.core.grid import UNIT, ratio
 from propcal.core.groups import EVERYBODY
 from propcal.core.loss_bounds import LossBounds, loss_bounds

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from propcal.auditing.statistics.measures import THRESHOLDS
-from propcal.auditing.statistics.sample import atom_clusters, filled_clusters
+from propcal.auditing.statistics.sample import filled_clusters
 from propcal.core.atoms import Atoms
 from propcal.core.bins import Bins
+from propcal.core.fit.evidence import atom_clusters
 from propcal.core.grid import BoolArray, FloatArray, IntArray, from_grid, ratio, to_grid
 from propcal.core.groups import Group, membership
 from propcal.core.patterns import CLUSTER, Patterns

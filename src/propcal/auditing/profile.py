@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 
 from propcal.auditing.statistics.logistic_calibration import DISTANCES, calibration
 from propcal.auditing.statistics.measures import (
@@ -129,9 +128,13 @@ def profiles(
     groups done and in all.
     """
     inside = membership([size.group for size in sizes], atoms.patterns)
+    everybody = Sample.of(atoms)
+    pattern_of_atom = atoms.pattern_index()
     found = []
     for i, (size, members) in enumerate(zip(sizes, inside)):
-        sample = Sample.of(atoms, None if members.all() else np.flatnonzero(members))
+        sample = everybody
+        if not members.all():
+            sample = everybody.where(members[pattern_of_atom])
         too_few = judged.too_few(sample)
         unnamed = too_few and not size.left_out and not _named(size.group, atoms)
         listed = replace(size, left_out=too_few) if unnamed else size

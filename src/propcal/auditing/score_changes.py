@@ -68,10 +68,11 @@ class ScorePair:
             for one in self.found[0].profiles
             if one.measured and not one.size.left_out
         ]
+        everybody = Sample.of(self.joint)
         found = {}
         for group, members in zip(groups, membership(groups, self.joint.patterns)):
             rows = members[self.joint.pattern_index()]
-            sample = Sample.of(self.joint, np.flatnonzero(members))
+            sample = everybody.where(rows)
             first, second = (
                 replace(sample, score=score[rows]) for score in self.scores
             )

@@ -54,7 +54,7 @@ SMALL_SITES = "small sites"
 EVERYBODY = "everybody"
 MOST_COMPARED = 4
 NEXT = (
-    ht.SIGNIFICANCE * ht.TOGETHER * ht.SHARES[ht.SHAPE]
+    ht.SIGNIFICANCE * ht.SUM_OF_SHARES * ht.SHARES[ht.SHAPE]
 )  # at which sites that are left still differ
 EVENTS = "number of events"
 TOO_SMALL = f"fewer than {MIN_GROUP} people, or fewer than {MIN_EVENTS} expected events or non-events"
@@ -235,7 +235,8 @@ def compare_sites(
     ]
 
     def people_at(some: Collection[str]) -> Sample:
-        return Sample.of(atoms, [i for i, name in enumerate(site) if name in some])
+        chosen = np.array([name in some for name in site])
+        return Sample.of(atoms).where(chosen[atoms.pattern_index()])
 
     everybody = people_at(samples)
     named = identity or Identity()

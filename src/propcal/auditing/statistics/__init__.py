@@ -1,1 +1,1 @@
-"""Statistics of one group: samples, measures, intervals, tests and what chance would show."""
+"""Statistics of one group: samples, measures, intervals, tests, and what is chance."""

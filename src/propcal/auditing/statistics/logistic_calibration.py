@@ -1,14 +1,14 @@
-"""Calibration of one group by logistic regression: intercept, slope, the smooth curve
-and its distances.
+"""Calibration of one group by logistic regression: slope, curve and its distances.
 
 Distances between curve and diagonal (ICI, E50, E90, Emax) are never negative; their
-intervals come from test inversion (`propcal.auditing.statistics.rate_intervals`). Possible truths
-lie on the way from the diagonal through the fitted curve, or the fitted straight line,
-and beyond.
+intervals come from test inversion (`propcal.auditing.statistics.rate_intervals`).
+Possible truths lie on the way from the diagonal through the fitted curve, or the fitted
+straight line, and beyond.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -45,8 +45,8 @@ KNOTS = {
 N_DRAWS = 250
 N_CELLS = 40  # of equally many people each, on which distances are simulated
 CURVE_POINTS = 41
-FURTHEST = 600.0  # log-odds whose exponential is finite
-MANY = 0.01  # share of the people whose score is exactly 0, or exactly 1
+MAX_LOG_ODDS = 600.0  # whose exponential is finite
+MIN_END_SHARE = 0.01  # of people scored exactly 0, or exactly 1, to be drawn as a point
 
 
 class Calibration(NamedTuple):
@@ -78,26 +78,25 @@ def calibration(sample: Sample, rng: Draws) -> Calibration:
     curve = _fit(sample, knots, start=line)
     if curve is None:
         return Calibration(intercept, slope)
+
     fitted = expit(_value(sample.x, knots, curve.coefficients))
     values = weighted_distances(np.abs(fitted - sample.score), sample.weight)
-    # a truth may be as simple as a straight line
+    fits = [curve]
     if line is not None and len(knots) >= 2:
-        fits = [curve, line]
-    else:
-        fits = [curve]
+        fits.append(line)  # the truth may be as simple as a straight line
     ends = _intervals(sample, knots, fits, rng)
-    found = {
-        name: _estimate(value, *ends[i])
-        for i, (name, value) in enumerate(zip(DISTANCES, values))
-    }
-    return Calibration(intercept, slope, **found, curve=_drawn(sample, knots, curve))
+    distances = {}
+    for name, value, (low, high) in zip(DISTANCES, values, ends):
+        distances[name] = _estimate(value, low, high)
+    drawn = _drawn_curve(sample, knots, curve)
+    return Calibration(intercept, slope, **distances, curve=drawn)
 
 
 def _intercept_and_slope(
-    sample: Sample, line: _Fit | None
+    sample: Sample, line: _Regression | None
 ) -> tuple[Estimate, Estimate]:
-    """Of people with log-odds: a few scores of exactly 0 or 1 would decide the slope.
-    `line` is of all.
+    """Intercept and slope of the people whose score is not exactly 0 or 1: a few of
+    the others would decide the slope. `line` was fitted to everybody.
     """
     inside = (sample.score > 0) & (sample.score < 1)
     if not inside.all():
@@ -106,11 +105,10 @@ def _intercept_and_slope(
             return UNKNOWN, UNKNOWN
         line = _fit(sample, np.zeros(2))
     shift = _fit(sample, None, offset=True)
-    intercept = UNKNOWN if shift is None else _coefficient(sample, shift, 0)
-    return intercept, UNKNOWN if line is None else _coefficient(sample, line, 1)
+    return _coefficient(sample, shift, 0), _coefficient(sample, line, 1)
 
 
-class _Fit(NamedTuple):
+class _Regression(NamedTuple):
     """Coefficients of a logistic regression on the score's log-odds, and their
     covariance.
     """
@@ -123,9 +121,9 @@ def _fit(
     sample: Sample,
     knots: FloatArray | None,
     *,
-    start: _Fit | None = None,
+    start: _Regression | None = None,
     offset: bool = False,
-) -> _Fit | None:
+) -> _Regression | None:
     """Fit a spline with these knots, on narrow cells and then, to the last digit, on
     all scores.
 
@@ -133,30 +131,33 @@ def _fit(
     """
     cells = sample.cells
     known = cells.x if offset else np.zeros(len(cells.x))
-    if knots is None:
-        design = np.ones((len(cells.x), 1))
-    else:
-        design = spline_basis(cells.x, knots)
+    design = np.stack(list(_design_columns(cells.x, knots)), axis=1)
     first = np.zeros(design.shape[1])
     if not offset and len(first) > 1:
         first[:2] = (0.0, 1.0) if start is None else start.coefficients
     fit = fit_logistic(design, known, cells.weight, cells.positives, first)
     if fit is None:
         return None
+
     coefficients = fit.coefficients
     if cells is not sample:
+        # one more step of Newton's method, on all scores
         if offset:
             value = sample.x + coefficients[0]
         else:
             value = _value(sample.x, knots, coefficients)
         residual = sample.positives - sample.weight * expit(value)
-        if knots is None:
-            columns = [np.ones(1)]
-        else:
-            columns = spline_columns(sample.x, knots)
+        columns = _design_columns(sample.x, knots)
         gradient = np.array([np.sum(column * residual) for column in columns])
         coefficients = coefficients + np.linalg.solve(fit.information, gradient)
-    return _Fit(coefficients, _covariance(cells, design, fit))
+    return _Regression(coefficients, _covariance(cells, design, fit))
+
+
+def _design_columns(x: FloatArray, knots: FloatArray | None) -> Iterator[FloatArray]:
+    """The columns of the spline, or a constant without knots."""
+    if knots is None:
+        return iter([np.ones_like(x)])
+    return spline_columns(x, knots)
 
 
 def _value(
@@ -170,23 +171,26 @@ def _value(
     return value
 
 
-def _coefficient(sample: Sample, fit: _Fit, place: int) -> Estimate:
+def _coefficient(sample: Sample, fit: _Regression | None, place: int) -> Estimate:
     """A coefficient and its interval; few events (or non-events) make it wider, by
     Student's t.
     """
+    if fit is None:
+        return UNKNOWN
     value = float(fit.coefficients[place])
-    quantile = np.maximum(
-        sample.quantile, t_quantile(1 - TAIL, max(_events(sample), 1.0))
-    )
-    reach = float(quantile * np.sqrt(fit.covariance[place, place]))
+    of_events = t_quantile(1 - TAIL, max(_events(sample), 1.0))
+    error = np.sqrt(fit.covariance[place, place])
+    reach = float(np.maximum(sample.quantile, of_events) * error)
     return Estimate(value, value - reach, value + reach)
 
 
 def _estimate(value: float, low: float, high: float) -> Estimate:
-    """A distance and its range, which holds it even where it is smaller than chance
-    alone would have it.
+    """A distance and its range, which includes it even where it is smaller than chance
+    alone would make it.
     """
-    return Estimate(float(value), low, max(high, float(value)) if low == low else high)
+    if not np.isnan(low):
+        high = max(high, float(value))
+    return Estimate(float(value), low, high)
 
 
 def _covariance(sample: Sample, design: FloatArray, fit: LogisticFit) -> FloatArray:
@@ -194,16 +198,17 @@ def _covariance(sample: Sample, design: FloatArray, fit: LogisticFit) -> FloatAr
     truth (sandwich).
     """
     influence = np.linalg.solve(fit.information, design.T).T
-    residual = fit.fitted[:, None]
+    fitted = fit.fitted[:, None]
+    covariance = sample.covariance(influence * (1 - fitted), -influence * fitted)
     n = sample.effective
     k = design.shape[1]
-    small = n / (n - k) if n > k else np.nan
-    return sample.covariance(influence * (1 - residual), -influence * residual) * small
+    small_sample = n / (n - k) if n > k else np.nan
+    return covariance * small_sample
 
 
 def _events(sample: Sample) -> float:
-    """How many people of equal weight had the outcome, or did not, whichever are
-    fewer.
+    """How many people of equal weight had the outcome, or did not, whichever is
+    smaller.
     """
     share = sample.observed / sample.total
     return sample.effective * min(share, 1 - share)
@@ -213,10 +218,9 @@ def _knots(sample: Sample) -> FloatArray:
     """Knots at quantiles of the score; fewer where there are few events or few
     different scores.
     """
-    wanted = next(
-        quantiles for least, quantiles in KNOTS.items() if _events(sample) >= least
-    )
-    return np.unique(_quantiles(sample.cells, np.array(wanted)))
+    events = _events(sample)
+    shares = next(shares for least, shares in KNOTS.items() if events >= least)
+    return np.unique(_quantiles(sample.cells, np.array(shares)))
 
 
 def _quantiles(cells: Sample, at: FloatArray) -> FloatArray:
@@ -237,60 +241,58 @@ def weighted_distances(distance: FloatArray, weight: FloatArray) -> FloatArray:
     """
     n = len(weight)
     if n and np.all(weight == weight[0]):  # ranks are known without sorting
-        ranks = np.maximum(
-            np.ceil(np.array(SHARES) * n * (1 - 1e-12)).astype(np.int64) - 1, 0
-        )
+        ranks = np.ceil(np.array(SHARES) * n * (1 - 1e-12)).astype(np.int64) - 1
+        ranks = np.maximum(ranks, 0)
         ranked = np.partition(distance, [*ranks, n - 1])
         return np.array([distance.sum() / n, *ranked[ranks], ranked[-1]])
+
     order = np.argsort(distance)
     ranked = distance[order]
     reached = np.cumsum(weight[order])
-    place = np.searchsorted(reached, np.array(SHARES) * reached[-1] * (1 - 1e-12))
-    return np.array(
-        [np.sum(distance * weight) / reached[-1], *ranked[place], ranked[-1]]
-    )
+    total = reached[-1]
+    place = np.searchsorted(reached, np.array(SHARES) * total * (1 - 1e-12))
+    mean = np.sum(distance * weight) / total
+    return np.array([mean, *ranked[place], ranked[-1]])
 
 
 def _distances(cells: FloatArray, bend: FloatArray) -> FloatArray:
     """Distances of curves whose log-odds differ by `bend` (last axis) from the score's;
-    cells count alike.
+    all cells count equally.
     """
-    ranked = np.sort(np.abs(expit(cells + bend) - expit(cells)), axis=-1)
-    places = [
-        ranked[..., int(np.ceil(share * N_CELLS)) - 1] for share in (*SHARES, 1.0)
-    ]
-    return np.stack([ranked.mean(axis=-1), *places], axis=-1)
+    distance = np.sort(np.abs(expit(cells + bend) - expit(cells)), axis=-1)
+    ranks = [int(np.ceil(share * N_CELLS)) for share in (*SHARES, 1.0)]
+    quantiles = [distance[..., rank - 1] for rank in ranks]
+    return np.stack([distance.mean(axis=-1), *quantiles], axis=-1)
 
 
 def _intervals(
-    sample: Sample, knots: FloatArray, fits: list[_Fit], rng: Draws
+    sample: Sample, knots: FloatArray, fits: list[_Regression], rng: Draws
 ) -> list[tuple[float, float]]:
-    """For each distance the range of those at which the one found would not be
+    """For each distance the range of truths under which the distance found would not be
     surprising.
     """
     covariance = fits[0].covariance
     if sample.soft or not np.all(np.isfinite(covariance)):
         return [(np.nan, np.nan)] * len(DISTANCES)
+
     at = (np.arange(N_CELLS) + 0.5) / N_CELLS
     # the largest distance is often at an end
     at[0] = 0.0
     at[-1] = 1.0
     cells = _quantiles(sample.cells, at)
     design = spline_basis(cells, knots)
-    noise = (
-        rng.standard_normal((N_DRAWS, design.shape[1]))
-        @ symmetric_root(covariance)
-        @ design.T
-    )
-    bends = [
-        design[:, : len(fit.coefficients)] @ fit.coefficients - cells for fit in fits
-    ]
+    normal = rng.standard_normal((N_DRAWS, design.shape[1]))
+    noise = normal @ symmetric_root(covariance) @ design.T
+
+    bends = []
+    for fit in fits:
+        value = design[:, : len(fit.coefficients)] @ fit.coefficients
+        bends.append(value - cells)
     observed = _distances(cells, bends[0])
     ranges = np.array([_accepted(cells, bend, noise, observed) for bend in bends])
-    return [
-        (float(ranges[:, i, 0].min()), float(ranges[:, i, 1].max()))
-        for i in range(len(DISTANCES))
-    ]
+    lows = ranges[:, :, 0].min(axis=0)
+    highs = ranges[:, :, 1].max(axis=0)
+    return list(zip(lows.tolist(), highs.tolist()))
 
 
 def _accepted(
@@ -302,42 +304,69 @@ def _accepted(
     change nothing.
     """
     path = possible_truths(bend, noise)
-    values = _distances(cells, path[:, None] * bend)
-    score = (1 / (1 + _odds_against(cells)))[:, None]
-    start = (
-        np.ascontiguousarray(noise.T) + cells[:, None]
-    )  # sums over cells are quickest that way round
-    against = _odds_against(start)
-    # odds multiply, which saves an exponential for every truth, unless they are too
-    # large for it
-    product = float(np.abs(start).max() + path[-1] * np.abs(bend).max()) < FURTHEST
+    simulated = _Simulated.of(cells, bend, noise, path[-1])
     # of draws at least, and at most, as far off as observed
     shares = np.empty((len(path), 2, len(DISTANCES)))
-    now = np.empty(shares.shape[1:])
+    current = np.empty(shares.shape[1:])
     undecided = np.ones(shares.shape[1:], dtype=bool)
-    for i, share in enumerate(path):
-        away = (share * bend)[:, None]
-        if product:
-            distance = against * _odds_against(away)
-        else:
-            distance = _odds_against(start + away)
-        np.add(distance, 1, out=distance)
-        np.reciprocal(distance, out=distance)
-        np.subtract(distance, score, out=distance)
-        np.abs(distance, out=distance)
+    for i, multiple in enumerate(path):
+        distance = simulated.distances(multiple)
         for side, which in np.argwhere(undecided).tolist():
-            now[side, which] = _share_of_draws(
+            current[side, which] = _share_of_draws(
                 distance, which, observed[which], at_most=side == 1
             )
-        shares[i:] = now
-        undecided[0] &= now[0] <= TAIL
-        undecided[1] &= now[1] >= TAIL
+        shares[i:] = current
+        undecided[0] &= current[0] <= TAIL
+        undecided[1] &= current[1] >= TAIL
         if not undecided.any():
             break
-    each = range(len(DISTANCES))
-    return np.array(
-        [accepted_range(path, values[:, i], *shares[:, :, i].T) for i in each]
-    )
+
+    values = _distances(cells, path[:, None] * bend)
+    ranges = []
+    for which in range(len(DISTANCES)):
+        at_least, at_most = shares[:, :, which].T
+        ranges.append(accepted_range(path, values[:, which], at_least, at_most))
+    return np.array(ranges)
+
+
+class _Simulated(NamedTuple):
+    """Odds against the outcome in each cell (rows) of each draw (columns), before a
+    truth is added.
+    """
+
+    start: FloatArray  # log-odds of having the outcome
+    against: FloatArray
+    bend: FloatArray
+    score: FloatArray
+    odds_multiply: bool
+
+    @classmethod
+    def of(
+        cls, cells: FloatArray, bend: FloatArray, noise: FloatArray, most: float
+    ) -> _Simulated:
+        """Of truths up to `most` times the bend."""
+        # sums over cells are quickest that way round
+        start = np.ascontiguousarray(noise.T) + cells[:, None]
+        # odds multiply, which saves an exponential for every truth, unless they are too
+        # large for it
+        largest = float(np.abs(start).max() + most * np.abs(bend).max())
+        score = (1 / (1 + _odds_against(cells)))[:, None]
+        against = _odds_against(start)
+        return cls(start, against, bend, score, largest < MAX_LOG_ODDS)
+
+    def distances(self, multiple: float) -> FloatArray:
+        """How far each draw is from the score, if the truth is so many bends away."""
+        bend = (multiple * self.bend)[:, None]
+        if self.odds_multiply:
+            distance = self.against * _odds_against(bend)
+        else:
+            distance = _odds_against(self.start + bend)
+        # in place: 1 / (1 + odds) is the risk
+        np.add(distance, 1, out=distance)
+        np.reciprocal(distance, out=distance)
+        np.subtract(distance, self.score, out=distance)
+        np.abs(distance, out=distance)
+        return distance
 
 
 def _share_of_draws(
@@ -352,16 +381,16 @@ def _share_of_draws(
     if 0 < which <= len(SHARES):
         rank = int(np.ceil(SHARES[which - 1] * N_CELLS))
         if at_most:
-            met = _count(distance <= observed) >= rank
+            draws = _count(distance <= observed) >= rank
         else:
-            met = _count(distance < observed) < rank
+            draws = _count(distance < observed) < rank
     else:
-        if which:
-            of_draw = np.maximum.reduce(distance, axis=0)
-        else:
+        if which == 0:
             of_draw = np.add.reduce(distance, axis=0) / N_CELLS
-        met = of_draw <= observed if at_most else of_draw >= observed
-    return float(np.count_nonzero(met) / distance.shape[1])
+        else:
+            of_draw = np.maximum.reduce(distance, axis=0)
+        draws = of_draw <= observed if at_most else of_draw >= observed
+    return float(np.count_nonzero(draws) / distance.shape[1])
 
 
 def _count(cells: BoolArray) -> Any:
@@ -375,7 +404,7 @@ def _odds_against(values: FloatArray) -> FloatArray:
         return np.exp(-values)
 
 
-def _curve(sample: Sample, knots: FloatArray, fit: _Fit) -> FloatArray:
+def _curve(sample: Sample, knots: FloatArray, fit: _Regression) -> FloatArray:
     """The smooth curve with its pointwise interval where the scores are."""
     low, high = expit(_quantiles(sample.cells, np.array([0.01, 0.99])))
     if high > low:
@@ -384,45 +413,43 @@ def _curve(sample: Sample, knots: FloatArray, fit: _Fit) -> FloatArray:
         score = np.array([low])
     design = spline_basis(log_odds(score), knots)
     value = design @ fit.coefficients
-    reach = sample.quantile * np.sqrt(
-        np.sum((design @ fit.covariance) * design, axis=1)
-    )
-    return np.stack(
-        [score, expit(value), expit(value - reach), expit(value + reach)], axis=1
-    )
+    variance = np.sum((design @ fit.covariance) * design, axis=1)
+    reach = sample.quantile * np.sqrt(variance)
+    columns = [score, expit(value), expit(value - reach), expit(value + reach)]
+    return np.stack(columns, axis=1)
 
 
-def _drawn(sample: Sample, knots: FloatArray, fit: _Fit) -> FloatArray:
+def _drawn_curve(sample: Sample, knots: FloatArray, fit: _Regression) -> FloatArray:
     """The curve to draw; a score of 0 or 1 that many people have is a point by itself,
-    and not a hook.
+    which would otherwise bend the curve.
     """
-    first, last = _end(sample, 0.0), _end(sample, 1.0)
-    if first or last:
-        inside = sample.where(np.abs(sample.score - 0.5) < 0.5 - 2 * NEAREST)
-    else:
-        inside = sample
-    if inside is sample or not 0 < inside.observed < inside.total:
+    first = _end_point(sample, 0.0)
+    last = _end_point(sample, 1.0)
+    if not first and not last:
         return _curve(sample, knots, fit)
-    own = _knots(inside)
-    line = _fit(inside, own)
-    if line is not None:
-        between = _curve(inside, own, line)
-    else:
+    inside = sample.where(np.abs(sample.score - 0.5) < 0.5 - 2 * NEAREST)
+    if not 0 < inside.observed < inside.total:
+        return _curve(sample, knots, fit)
+
+    inside_knots = _knots(inside)
+    inside_fit = _fit(inside, inside_knots)
+    if inside_fit is None:
         between = np.empty((0, 4))
+    else:
+        between = _curve(inside, inside_knots, inside_fit)
     return np.array([*first, *between, *last])
 
 
-def _end(sample: Sample, at: float) -> list[tuple[float, float, float, float]]:
+def _end_point(sample: Sample, score: float) -> list[tuple[float, float, float, float]]:
     """The rate of the people whose score is 0 or 1 and its interval, if they are
     many.
     """
-    there = np.abs(sample.score - at) <= 2 * NEAREST
-    weight = float(sample.weight[there].sum())
-    squares = float(sample.weight_sq[there].sum())
-    if weight < MANY * sample.total or squares <= 0:
+    at_end = np.abs(sample.score - score) <= 2 * NEAREST
+    weight = float(sample.weight[at_end].sum())
+    squares = float(sample.weight_sq[at_end].sum())
+    if weight < MIN_END_SHARE * sample.total or squares <= 0:
         return []
-    rate = float(sample.positives[there].sum()) / weight
-    low, high = wilson_interval(
-        np.array(rate), np.array(weight**2 / squares), sample.quantile
-    )
-    return [(at, rate, float(low), float(high))]
+    rate = float(sample.positives[at_end].sum()) / weight
+    effective = np.array(weight**2 / squares)
+    low, high = wilson_interval(np.array(rate), effective, sample.quantile)
+    return [(score, rate, float(low), float(high))]

@@ -1,14 +1,12 @@
-"""Measures of one group that need no model: O/E ratio, Brier score, log loss, AUROC;
-reversed rankings.
+"""Measures of one group that need no model, such as O/E ratio, Brier score and AUROC.
 
 The interval of an O/E ratio inverts the test of the number of events. Scores are moved
 on the log-odds until as many events are expected as were observed, and from there on,
 by exponential tilting, until that number would be at the end of the middle 95 %. Its
-tails are those of a sum of unequal coin tosses, by the saddlepoint approximation in the
-form of Barndorff-Nielsen (r*), which is close to the mid-p value even for one event.
-The robust variance of the number of events decides how many tosses the people are
-worth: it allows for survey weights, for repeat visits, and for scores whose spread is
-wrong.
+tails are those of a sum of unequal coin tosses, by a saddlepoint approximation that is
+close to the mid-p value even for one event. The robust variance of the number of events
+decides how many tosses the people are worth: it allows for survey weights, for repeat
+visits, and for scores whose spread is wrong.
 """
 
 from __future__ import annotations
@@ -19,20 +17,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from propcal.auditing.statistics.coin_tosses import CoinTosses
 from propcal.auditing.statistics.rate_intervals import CONFIDENCE, most_of_none
-from propcal.auditing.statistics.sample import FEWEST_CLUSTERS, Sample
+from propcal.auditing.statistics.sample import Sample
 from propcal.core.arguments import check_number
 from propcal.core.atoms import Atoms
-from propcal.core.grid import FloatArray, ratio, to_grid
-from propcal.core.logistic import expit, fit_logistic, log_odds
+from propcal.core.fit.evidence import FEWEST_CLUSTERS
+from propcal.core.grid import FloatArray, IntArray, ratio, to_grid
+from propcal.core.logistic import fit_logistic
 
 FEWEST_EVENTS = 50  # with fewer, an AUROC far below one half may be chance
 REVERSED = 0.4
 RANGE_BITS = 26  # of 32: 64 ranges of scores
 Columns = dict[str, FloatArray]
-SMALLEST = np.finfo(
-    np.float64
-).eps  # as scikit-learn's log loss, for scores of exactly 0 or 1
+# as in scikit-learn's log loss, for scores of exactly 0 or 1
+SMALLEST = np.finfo(np.float64).eps
 
 
 class Estimate(NamedTuple):
@@ -52,15 +51,12 @@ def observed_expected(sample: Sample) -> Estimate:
     """
     if sample.expected <= 0:
         return UNKNOWN
-    return Estimate(
-        sample.observed / sample.expected, *ratio_intervals(sample, CONFIDENCE)[0]
-    )
+    low, high = ratio_intervals(sample, CONFIDENCE)[0]
+    return Estimate(sample.observed / sample.expected, low, high)
 
 
-MOST_STEPS = 30
-CLOSE = 1e-7
 Limits = tuple[float, float]
-NONE: Limits = (float("nan"), float("nan"))
+NO_LIMITS: Limits = (float("nan"), float("nan"))
 
 
 def ratio_intervals(sample: Sample, *confidences: float) -> list[Limits]:
@@ -70,31 +66,53 @@ def ratio_intervals(sample: Sample, *confidences: float) -> list[Limits]:
     Without events, or with events only, one limit is that of a count of 0 (Poisson,
     mid-p) in people of typical weight; the other is the end of what is possible.
     """
-    known = not sample.soft and (
-        sample.cluster is None or sample.n_clusters >= FEWEST_CLUSTERS
-    )
-    if not known or sample.expected <= 0:
-        return [NONE] * len(confidences)
+    too_few = sample.cluster is not None and sample.n_clusters < FEWEST_CLUSTERS
+    if sample.soft or too_few or sample.expected <= 0:
+        return [NO_LIMITS] * len(confidences)
+    if not 0 < sample.observed < sample.total:
+        return [
+            _limits_without_events(sample, confidence) for confidence in confidences
+        ]
+    risk = _observed_risk(sample)
+    if risk is None:
+        return [NO_LIMITS] * len(confidences)
+
+    tosses, error = _tosses_of_events(sample.cells, risk)
+    intervals = []
+    for confidence in confidences:
+        quantile = sample.quantile_of((1 + confidence) / 2)
+        low = tosses.limit(sample.cells.observed, error, quantile, -1.0)
+        high = tosses.limit(sample.cells.observed, error, quantile, 1.0)
+        intervals.append((low / sample.expected, high / sample.expected))
+    return intervals
+
+
+def _limits_without_events(sample: Sample, confidence: float) -> Limits:
+    """Limits of the O/E ratio without events, or with events only."""
     total = sample.total
-    expected = sample.expected
-    if not 0 < sample.observed < total:
-        heavy = float(sample.weight_sq.sum()) / total
-        most = [
-            min(most_of_none(confidence) * heavy, total) for confidence in confidences
-        ]
-        ends = [
-            (0.0, none) if sample.observed <= 0 else (total - none, total)
-            for none in most
-        ]
-        return [(low / expected, high / expected) for low, high in ends]
-    tosses = _Tosses.of(sample)
-    if tosses is None:
-        return [NONE] * len(confidences)
-    quantiles = [sample.quantile_of((1 + confidence) / 2) for confidence in confidences]
-    return [
-        (tosses.limit(q, -1.0) / expected, tosses.limit(q, 1.0) / expected)
-        for q in quantiles
-    ]
+    typical = float(sample.weight_sq.sum()) / total
+    most = min(most_of_none(confidence) * typical, total)
+    if sample.observed <= 0:
+        return 0.0 / sample.expected, most / sample.expected
+    return (total - most) / sample.expected, total / sample.expected
+
+
+def _observed_risk(sample: Sample) -> FloatArray | None:
+    """The scores of `sample.cells`, moved on the log-odds to the observed events; None
+    if the data do not show how far.
+    """
+    cells = sample.cells
+    fitted = None
+    if np.all((sample.score <= 0) | (sample.score >= 1)):
+        fitted = _rates_of_an_alert(cells)
+    if fitted is None:
+        constant = np.ones((len(cells.x), 1))
+        fit = fit_logistic(constant, cells.x, cells.weight, cells.positives)
+        if fit is None:
+            return None
+        fitted = fit.fitted
+    limits = np.finfo(np.float64)
+    return np.clip(fitted, limits.tiny, 1 - limits.eps)
 
 
 def _rates_of_an_alert(cells: Sample) -> FloatArray | None:
@@ -102,79 +120,29 @@ def _rates_of_an_alert(cells: Sample) -> FloatArray | None:
     nothing to chance.
     """
     high = (cells.x > 0).astype(np.int64)
-    weight, positives = (
-        np.bincount(high, column, 2) for column in (cells.weight, cells.positives)
-    )
+    weight = np.bincount(high, cells.weight, 2)
+    positives = np.bincount(high, cells.positives, 2)
     rate = ratio(positives, weight, 0.0)
     if np.all(weight > 0) and np.any((rate > 0) & (rate < 1)):
         return rate[high]
     return None
 
 
-class _Tosses:
+def _tosses_of_events(cells: Sample, risk: FloatArray) -> tuple[CoinTosses, float]:
     """Independent tosses, fewer and heavier than people, that vary as the number of
-    events does.
+    events does; and the standard error of that number.
     """
+    if_positive = 1 - risk
+    if_negative = -risk
+    of_positives = float(cells.positives_sq @ if_positive**2)
+    robust = of_positives + float(cells.negatives_sq @ if_negative**2)
+    model = float(cells.weight_sq @ (risk * (1 - risk)))
+    effect = cells.repeat_effect_of(if_positive, if_negative) * robust / model
 
-    @classmethod
-    def of(cls, sample: Sample) -> _Tosses | None:
-        """Scores moved to the events observed; None if the data do not say how far."""
-        cells = sample.cells
-        if np.all((sample.score <= 0) | (sample.score >= 1)):
-            fitted = _rates_of_an_alert(cells)
-        else:
-            fitted = None
-        if fitted is None:
-            fit = fit_logistic(
-                np.ones((len(cells.x), 1)), cells.x, cells.weight, cells.positives
-            )
-            if fit is None:
-                return None
-            fitted = fit.fitted
-        return cls(
-            cells,
-            np.clip(fitted, np.finfo(np.float64).tiny, 1 - np.finfo(np.float64).eps),
-        )
-
-    def __init__(self, sample: Sample, risk: FloatArray) -> None:
-        model = float(sample.weight_sq @ (risk * (1 - risk)))
-        one = 1 - risk
-        zero = -risk
-        robust = float(sample.positives_sq @ one**2 + sample.negatives_sq @ zero**2)
-        effect = sample.repeat_effect_of(one, zero) * robust / model
-        self.sample = sample
-        self.risk = risk
-        self.x = log_odds(risk)
-        self.heavy = np.where(
-            sample.weight > 0, sample.weight_sq / np.maximum(sample.weight, 1e-300), 1.0
-        )
-        self.heavy *= effect
-        self.error = float(np.sqrt(model * effect))
-
-    def limit(self, quantile: float, sign: float) -> float:
-        """The expected number from which the observed one is `quantile` standard errors
-        away.
-        """
-        weight = self.sample.weight
-        observed = self.sample.observed
-        tilt = sign * quantile / self.error
-        for _ in range(MOST_STEPS):
-            # r* = w + log(u / w) / w, with the root w of the likelihood ratio and
-            # Wald's statistic u
-            grown = np.logaddexp(
-                np.log1p(-self.risk), np.log(self.risk) + tilt * self.heavy
-            )
-            w = np.sqrt(
-                2 * max(float((weight / self.heavy) @ grown) - tilt * observed, 1e-300)
-            )
-            u = abs(tilt) * self.error
-            expected = float(weight @ expit(self.x + tilt * self.heavy))
-            missing = quantile - w - np.log(u / w) / w
-            if abs(missing) < CLOSE:
-                break
-            step = missing * w / (expected - observed)
-            tilt = tilt + step if (tilt + step) * sign > 0 else tilt / 2
-        return expected
+    weight = np.maximum(cells.weight, 1e-300)
+    size = np.where(cells.weight > 0, cells.weight_sq / weight, 1.0)
+    tosses = CoinTosses(weight=cells.weight, size=size * effect, probability=risk)
+    return tosses, float(np.sqrt(model * effect))
 
 
 def squared_losses(score: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -186,13 +154,13 @@ def log_losses(score: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Minus the logarithm of the probability that the score gave to what happened, for
     either outcome.
     """
-    return -np.log(np.maximum(score, SMALLEST)), -np.log(
-        np.maximum(1 - score, SMALLEST)
-    )
+    if_positive = -np.log(np.maximum(score, SMALLEST))
+    if_negative = -np.log(np.maximum(1 - score, SMALLEST))
+    return if_positive, if_negative
 
 
-# a measure, and what each atom's people with and without the outcome contribute to its
-# error
+# a measure, and what a person of each atom contributes to its error: with the outcome,
+# and without it
 Influence = tuple[float, FloatArray, FloatArray]
 
 
@@ -200,15 +168,17 @@ def _ratio_influence(sample: Sample) -> Influence:
     """O/E ratio."""
     if sample.expected <= 0:
         return UNKNOWN.value, sample.score, sample.score
-    ratio = sample.observed / sample.expected
-    shared = ratio * sample.score / sample.expected
-    return ratio, 1 / sample.expected - shared, -shared
+    observed_expected = sample.observed / sample.expected
+    of_score = observed_expected * sample.score / sample.expected
+    return observed_expected, 1 / sample.expected - of_score, -of_score
 
 
 def _mean_influence(sample: Sample, losses: tuple[FloatArray, FloatArray]) -> Influence:
     """Mean of a loss, given for either outcome."""
     mean = sample.mean(*losses)
-    if_positive, if_negative = ((loss - mean) / sample.total for loss in losses)
+    loss_if_positive, loss_if_negative = losses
+    if_positive = (loss_if_positive - mean) / sample.total
+    if_negative = (loss_if_negative - mean) / sample.total
     return mean, if_positive, if_negative
 
 
@@ -222,31 +192,32 @@ def auroc_influence(sample: Sample) -> Influence:
     if not 0 < sample.observed < sample.total:
         return UNKNOWN.value, sample.score, sample.score
     order = np.argsort(sample.score, kind="stable")
-    score, positives, negatives = (
-        x[order] for x in (sample.score, sample.positives, sample.negatives)
-    )
+    score = sample.score[order]
     first = np.flatnonzero(np.concatenate([[True], score[1:] != score[:-1]]))
     tie = np.repeat(np.arange(len(first)), np.diff(np.append(first, len(score))))
-    one = np.add.reduceat(positives, first)
-    zero = np.add.reduceat(negatives, first)
-    n_one = one.sum()
-    n_zero = zero.sum()
-    lower = (np.cumsum(zero) - zero / 2) / n_zero
-    higher = (n_one - np.cumsum(one) + one / 2) / n_one
-    area = float(one @ lower / n_one)
+    positives = np.add.reduceat(sample.positives[order], first)
+    negatives = np.add.reduceat(sample.negatives[order], first)
+    n_positives = positives.sum()
+    n_negatives = negatives.sum()
+
+    lower = (np.cumsum(negatives) - negatives / 2) / n_negatives
+    higher = (n_positives - np.cumsum(positives) + positives / 2) / n_positives
+    area = float(positives @ lower / n_positives)
+    of_positive = (lower - area) / n_positives * _unbiased(n_positives, sample)
+    of_negative = (higher - area) / n_negatives * _unbiased(n_negatives, sample)
     if_positive = np.empty(len(order))
     if_negative = np.empty(len(order))
-    if_positive[order] = ((lower - area) / n_one * _unbiased(n_one, sample))[tie]
-    if_negative[order] = ((higher - area) / n_zero * _unbiased(n_zero, sample))[tie]
+    if_positive[order] = of_positive[tie]
+    if_negative[order] = of_negative[tie]
     return area, if_positive, if_negative
 
 
 def _unbiased(total: float, sample: Sample) -> float:
     """Square root of m / (m - 1), m being the number of people behind a weight."""
     people = total * sample.n_people / sample.total
-    if people > 1:
-        return float(np.sqrt(people / (people - 1)))
-    return float("nan")
+    if people <= 1:
+        return float("nan")
+    return float(np.sqrt(people / (people - 1)))
 
 
 def auroc(sample: Sample) -> Estimate:
@@ -260,11 +231,9 @@ def auroc(sample: Sample) -> Estimate:
     # on the log-odds scale the interval stays within 0 and 1
     reach = np.exp(sample.quantile * error / (area * (1 - area)))
     odds = area / (1 - area)
-    return Estimate(
-        area,
-        float(odds / reach / (1 + odds / reach)),
-        float(odds * reach / (1 + odds * reach)),
-    )
+    low = odds / reach
+    high = odds * reach
+    return Estimate(area, float(low / (1 + low)), float(high / (1 + high)))
 
 
 INFLUENCES: dict[str, Callable[[Sample], Influence]] = {
@@ -293,7 +262,7 @@ def log_loss(sample: Sample) -> Estimate:
     return _mean_loss(sample, "log_loss")
 
 
-# the measures of each group, beside those of a fitted curve
+# the measures of each group, without those of a fitted curve
 FORMULAS: dict[str, Callable[[Sample], Estimate]] = {
     "observed_expected": observed_expected,
     "brier": brier,
@@ -308,24 +277,27 @@ def reversed_area(everybody: Any) -> Estimate | None:
     """
     events = float(everybody["positives"])
     rate = float(everybody["outcome_rate"])
-    without = events / rate - events if rate > 0 else 0.0
-    area = Estimate(*(float(everybody[f"auroc{end}"]) for end in ("", "_low", "_high")))
-    return _if_reversed(area, min(events, without))
+    non_events = events / rate - events if rate > 0 else 0.0
+    area = Estimate(
+        float(everybody["auroc"]),
+        float(everybody["auroc_low"]),
+        float(everybody["auroc_high"]),
+    )
+    return _if_reversed(area, min(events, non_events))
 
 
 def reversed_ranking(sample: Sample) -> Estimate | None:
     """`reversed_area` of a sample."""
-    return _if_reversed(
-        auroc(sample), min(sample.observed, sample.total - sample.observed)
-    )
+    fewest = min(sample.observed, sample.total - sample.observed)
+    return _if_reversed(auroc(sample), fewest)
 
 
 def _if_reversed(area: Estimate, fewest: float) -> Estimate | None:
-    """An AUROC that is below one half for sure; `fewest` are the events or the
-    non-events.
+    """An AUROC that is surely below one half; `fewest` is the number of events or of
+    non-events, whichever is smaller.
     """
-    sure = isnan(area.high) or area.high < 0.5
-    if fewest >= FEWEST_EVENTS and area.value < REVERSED and sure:
+    surely_below = isnan(area.high) or area.high < 0.5
+    if fewest >= FEWEST_EVENTS and area.value < REVERSED and surely_below:
         return area
     return None
 
@@ -338,19 +310,18 @@ def surely_not_reversed(atoms: Atoms) -> bool:
     neighbouring ranges as ties, so that a finer count only gives a larger AUROC.
     """
     place = atoms.score >> RANGE_BITS
-    events, total = (
-        np.bincount(place, column) for column in (atoms.positives, atoms.weight)
-    )
-    others = total - events
-    below = np.cumsum(
-        np.concatenate([[0.0, 0.0], others])
-    )  # those at least two ranges lower
-    right = np.sum(events * (below[: len(events)] + below[1 : len(events) + 1])) / 2
+    events = np.bincount(place, atoms.positives)
+    others = np.bincount(place, atoms.weight) - events
+    # those at least two ranges lower
+    below = np.cumsum(np.concatenate([[0.0, 0.0], others]))
+    n_ranges = len(events)
+    ranked_right = events * (below[:n_ranges] + below[1 : n_ranges + 1])
+    right = np.sum(ranked_right) / 2
     return bool(right > REVERSED * events.sum() * others.sum())
 
 
 THRESHOLDS = np.round(np.arange(0.01, 1.0, 0.01), 2)
-BARS = np.round(np.arange(0, 1.025, 0.05), 2)
+BAR_EDGES = np.round(np.arange(0, 1.025, 0.05), 2)
 
 
 def checked_thresholds(values: Any) -> tuple[float, ...]:
@@ -366,7 +337,7 @@ def checked_thresholds(values: Any) -> tuple[float, ...]:
 
 
 def odds_of(threshold: FloatArray) -> FloatArray:
-    """How many people treated wrongly weigh as much as one treated rightly."""
+    """Odds of a threshold: how much one false positive weighs against a true one."""
     with np.errstate(divide="ignore"):
         return np.asarray(threshold / (1 - threshold))
 
@@ -374,8 +345,8 @@ def odds_of(threshold: FloatArray) -> FloatArray:
 def net_benefit(
     right: Any, wrong: Any, total: float, threshold: FloatArray
 ) -> FloatArray:
-    """People treated rightly less people treated wrongly, by the odds of the threshold,
-    for each of all.
+    """True positives (`right`) minus false positives (`wrong`) weighted by the odds of
+    the threshold, per person.
 
     >>> float(net_benefit(30, 10, 100, np.array(0.5)))
     0.2
@@ -392,11 +363,11 @@ def threshold_columns(
     total: float,
     reach: Any,
 ) -> dict[str, FloatArray]:
-    """What it does to treat everybody scored at least as high as each threshold.
+    """What happens if everybody scored at or above each threshold is treated.
 
-    `right` and `wrong` are the people treated who have the outcome, and who have not;
-    `positives` those of all the `total`; `reach` is how far the interval of the net
-    benefit goes.
+    `right` and `wrong` are the people treated who have the outcome, and those who do
+    not; `positives` are all people with the outcome among the `total`; `reach` is half
+    the width of the interval of the net benefit.
     """
     negatives = total - positives
     benefit = net_benefit(right, wrong, total, threshold)
@@ -423,8 +394,9 @@ def net_benefit_variance(
     odds = odds_of(threshold)
     if benefit is None:
         benefit = net_benefit(right, wrong, total, threshold)
-    square = right + odds**2 * wrong - 2 * benefit * (right - odds * wrong)
-    return np.asarray(np.maximum(square + benefit**2 * total, 0.0))  # rounding
+    excess = right - odds * wrong
+    squares = right + odds**2 * wrong - 2 * benefit * excess + benefit**2 * total
+    return np.asarray(np.maximum(squares, 0.0))  # rounding may make it negative
 
 
 def decision_curve(
@@ -437,49 +409,73 @@ def decision_curve(
     outcome (weighted).
     """
     thresholds = np.union1d(THRESHOLDS, more)
-    # on the grid, where 0.7 reaches 0.7
-    part = np.searchsorted(to_grid(thresholds), to_grid(sample.score), side="right")
-
-    def sums(column: FloatArray, rows: Any = slice(None)) -> Any:
-        """Of the people between neighbouring thresholds."""
-        return np.bincount(part[rows], column[rows], len(thresholds) + 1)
-
-    def at_least(column: FloatArray, rows: Any = slice(None)) -> Any:
-        """Of the people at or above each threshold."""
-        return np.cumsum(sums(column, rows)[::-1])[::-1][1:]
-
-    right = at_least(sample.positives)
-    wrong = at_least(sample.negatives)
-    benefit = net_benefit(right, wrong, sample.total, thresholds)
-    if sample.cluster is None:
-        squares = at_least(sample.positives_sq), at_least(sample.negatives_sq)
-        variance = net_benefit_variance(
-            thresholds, *squares, float(sample.weight_sq.sum()), benefit
-        )
-    elif sample.n_clusters < FEWEST_CLUSTERS:
-        variance = np.full(len(thresholds), np.nan)
-    else:
-        of_clusters = []
-        for cluster in np.unique(sample.cluster):
-            rows = sample.cluster == cluster
-            excess = at_least(sample.positives, rows) - odds_of(thresholds) * at_least(
-                sample.negatives, rows
-            )
-            of_clusters.append(excess - benefit * sample.weight[rows].sum())
-        variance = np.var(of_clusters, axis=0, ddof=1) * sample.n_clusters
+    parts = _ThresholdParts.of(sample, thresholds)
+    right = parts.at_or_above(sample.positives)
+    wrong = parts.at_or_above(sample.negatives)
+    variance = _benefit_variance(sample, thresholds, parts, right, wrong)
     reach = sample.quantile * np.sqrt(variance) / sample.total
     columns = threshold_columns(
         thresholds, right, wrong, sample.observed, sample.total, reach
     )
-    begin = np.searchsorted(thresholds, BARS[:-1], side="right")
-    positives, negatives = (
-        np.add.reduceat(sums(x), begin) for x in (sample.positives, sample.negatives)
-    )
-    people = positives + negatives
+
+    first_part = np.searchsorted(thresholds, BAR_EDGES[:-1], side="right")
+    positives = np.add.reduceat(parts.sums(sample.positives), first_part)
+    negatives = np.add.reduceat(parts.sums(sample.negatives), first_part)
     bars = {
-        "score_from": BARS[:-1],
-        "score_to": BARS[1:],
-        "people": people,
+        "score_from": BAR_EDGES[:-1],
+        "score_to": BAR_EDGES[1:],
+        "people": positives + negatives,
         "positives": positives,
     }
     return columns, bars
+
+
+class _ThresholdParts(NamedTuple):
+    """Between which of the thresholds the score of each atom is."""
+
+    part: IntArray
+    n_parts: int
+
+    @classmethod
+    def of(cls, sample: Sample, thresholds: FloatArray) -> _ThresholdParts:
+        # on the grid, where 0.7 reaches 0.7
+        edges = to_grid(thresholds)
+        part = np.searchsorted(edges, to_grid(sample.score), side="right")
+        return cls(part, len(thresholds) + 1)
+
+    def sums(self, column: FloatArray, rows: Any = slice(None)) -> Any:
+        """Of the people between neighbouring thresholds."""
+        return np.bincount(self.part[rows], column[rows], self.n_parts)
+
+    def at_or_above(self, column: FloatArray, rows: Any = slice(None)) -> Any:
+        """Sums over the people at or above each threshold."""
+        return np.cumsum(self.sums(column, rows)[::-1])[::-1][1:]
+
+
+def _benefit_variance(
+    sample: Sample,
+    thresholds: FloatArray,
+    parts: _ThresholdParts,
+    right: FloatArray,
+    wrong: FloatArray,
+) -> FloatArray:
+    """Variance of the net benefit, times the squared number of people; NaN with too few
+    clusters.
+    """
+    benefit = net_benefit(right, wrong, sample.total, thresholds)
+    if sample.cluster is None:
+        right_sq = parts.at_or_above(sample.positives_sq)
+        wrong_sq = parts.at_or_above(sample.negatives_sq)
+        total_sq = float(sample.weight_sq.sum())
+        return net_benefit_variance(thresholds, right_sq, wrong_sq, total_sq, benefit)
+    if sample.n_clusters < FEWEST_CLUSTERS:
+        return np.full(len(thresholds), np.nan)
+
+    of_clusters = []
+    for cluster in np.unique(sample.cluster):
+        rows = sample.cluster == cluster
+        cluster_right = parts.at_or_above(sample.positives, rows)
+        cluster_wrong = parts.at_or_above(sample.negatives, rows)
+        excess = cluster_right - odds_of(thresholds) * cluster_wrong
+        of_clusters.append(excess - benefit * sample.weight[rows].sum())
+    return np.asarray(np.var(of_clusters, axis=0, ddof=1) * sample.n_clusters)

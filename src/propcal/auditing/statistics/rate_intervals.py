@@ -69,17 +69,18 @@ CONFIDENCE = 0.95
 TAIL = (1 - CONFIDENCE) / 2
 # standard errors that a 95 % interval reaches to either side
 NORMAL_REACH = normal_quantile((1 + CONFIDENCE) / 2)
-# truths tried, and how many times the noise they reach around the error found
-POINTS = 17
-REACH = 4
+N_TRUTHS = 17  # tried, of each error found
+REACH = 4  # how many times the noise they reach around it
 
 
 def possible_truths(error: FloatArray, noise: FloatArray) -> FloatArray:
-    """Multiples of the error found, from 0 or well below 1, to well above it, as far as
-    the noise goes.
+    """Multiples of the error found, from 0 or well below 1 to well above it, as far as
+    the noise reaches.
     """
-    loud = np.sqrt(np.mean(noise**2)) / max(float(np.sqrt(np.mean(error**2))), 1e-9)
-    return np.linspace(max(0.0, 1 - REACH * loud), 1 + REACH * loud, POINTS)
+    size = max(float(np.sqrt(np.mean(error**2))), 1e-9)
+    relative_noise = np.sqrt(np.mean(noise**2)) / size
+    lowest = max(0.0, 1 - REACH * relative_noise)
+    return np.linspace(lowest, 1 + REACH * relative_noise, N_TRUTHS)
 
 
 def accepted(
@@ -98,9 +99,9 @@ def accepted(
         Distances that each truth shows under noise.
     observed : float
     """
-    rises = np.mean(drawn >= observed, axis=1)
-    falls = np.mean(drawn <= observed, axis=1)
-    return accepted_range(path, values, rises, falls)
+    at_least = np.mean(drawn >= observed, axis=1)
+    at_most = np.mean(drawn <= observed, axis=1)
+    return accepted_range(path, values, at_least, at_most)
 
 
 def accepted_range(
@@ -111,8 +112,10 @@ def accepted_range(
     """
     rises = np.maximum.accumulate(at_least)
     falls = np.minimum.accumulate(at_most)
-    low = np.interp(np.interp(TAIL, rises, path), path, values)
-    high = np.interp(np.interp(-TAIL, -falls, path), path, values)
+    first_accepted = np.interp(TAIL, rises, path)
+    last_accepted = np.interp(-TAIL, -falls, path)
+    low = np.interp(first_accepted, path, values)
+    high = np.interp(last_accepted, path, values)
     return float(low), float(high)
 
 
@@ -150,7 +153,8 @@ def exact_interval(
         high = special.betaincinv(positives + 1, negatives, 1 - error / 2)
     low = np.where(positives <= 0, 0.0, low)
     high = np.where(negatives <= 0, 1.0, high)
-    return np.where(np.isnan(rate), np.nan, low), np.where(np.isnan(rate), np.nan, high)
+    unknown = np.isnan(rate)
+    return np.where(unknown, np.nan, low), np.where(unknown, np.nan, high)
 
 
 def wilson_interval(
@@ -164,5 +168,6 @@ def wilson_interval(
     """
     shrink = quantile**2 / n
     middle = (rate + shrink / 2) / (1 + shrink)
-    reach = quantile / (1 + shrink) * np.sqrt(rate * (1 - rate) / n + shrink / (4 * n))
+    variance = rate * (1 - rate) / n + shrink / (4 * n)
+    reach = quantile / (1 + shrink) * np.sqrt(variance)
     return np.maximum(middle - reach, 0.0), np.minimum(middle + reach, 1.0)

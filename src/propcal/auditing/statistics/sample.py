@@ -21,22 +21,16 @@ from propcal.auditing.statistics.rate_intervals import (
     t_quantile,
 )
 from propcal.core.atoms import Atoms
+from propcal.core.fit.evidence import FEWEST_CLUSTERS, atom_clusters
 from propcal.core.grid import BoolArray, FloatArray, IntArray, WithoutCaches, from_grid
 from propcal.core.logistic import expit, log_odds
-from propcal.core.patterns import CLUSTER
 
-SUMS = (
-    "weight",
-    "weight_sq",
-    "positives",
-    "positives_sq",
-)  # over the people of each atom
+# sums over the people of each atom
+SUMS = ("weight", "weight_sq", "positives", "positives_sq")
 MOST_SCORES = 200_000
-NEAREST = (
-    1e-6  # scores of 0 and 1 have no log-odds; they are taken as this far from the end
-)
+# scores of 0 and 1 have no log-odds; they are taken as this far from the end
+NEAREST = 1e-6
 CELLS_PER_UNIT = 256  # of log-odds
-FEWEST_CLUSTERS = 10  # with fewer, the spread of the clusters says too little
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,25 +50,25 @@ class Sample(WithoutCaches):
 
     def where(self, chosen: BoolArray) -> Sample:
         """Some of these people."""
-        cluster = None if self.cluster is None else self.cluster[chosen]
-        columns = {
-            name: getattr(self, name)[chosen] for name in ("score", "people", *SUMS)
-        }
-        return replace(self, **columns, cluster=cluster)
+        columns: dict[str, Any] = {}
+        for name in ("score", "people", *SUMS):
+            columns[name] = getattr(self, name)[chosen]
+
+        if self.cluster is not None:
+            columns["cluster"] = self.cluster[chosen]
+        return replace(self, **columns)
 
     @classmethod
-    def of(cls, atoms: Atoms, patterns: Any = None) -> Sample:
-        """The people of the given patterns (indices), or all of them."""
-        rows: Any = slice(None)
-        if patterns is not None:
-            runs = [np.arange(atoms.starts[p], atoms.starts[p + 1]) for p in patterns]
-            rows = np.concatenate(runs) if runs else np.empty(0, dtype=np.int64)
-        cluster = atom_clusters(atoms)
-        sums = {name: getattr(atoms, name)[rows].astype(np.float64) for name in SUMS}
-        cluster = None if cluster is None else cluster[rows]
-        score = from_grid(atoms.score[rows])
-        people = atoms.people[rows]
-        return cls(score, people, **sums, cluster=cluster, soft=atoms.soft_labels)
+    def of(cls, atoms: Atoms) -> Sample:
+        """All people of the atoms."""
+        sums = {name: getattr(atoms, name).astype(np.float64) for name in SUMS}
+        return cls(
+            score=from_grid(atoms.score),
+            people=atoms.people,
+            **sums,
+            cluster=atom_clusters(atoms),
+            soft=atoms.soft_labels,
+        )
 
     @cached_property
     def n_people(self) -> int:
@@ -88,13 +82,11 @@ class Sample(WithoutCaches):
 
     @cached_property
     def effective(self) -> float:
-        """People of equal weight that tell as much (Kish); all of them if weights are
-        equal.
-        """
+        """How many people of equal weight would carry as much information (Kish)."""
         squares = float(self.weight_sq.sum())
-        if squares > 0:
-            return min(self.total**2 / squares, float(self.n_people))
-        return 0.0
+        if squares <= 0:
+            return 0.0
+        return min(self.total**2 / squares, float(self.n_people))
 
     @cached_property
     def observed(self) -> float:
@@ -118,7 +110,7 @@ class Sample(WithoutCaches):
 
     @cached_property
     def n_clusters(self) -> int:
-        """Clusters of repeated people that occur; 0 if every row is a person."""
+        """Clusters of repeat visits that occur; 0 if every row is a person."""
         if self.cluster is None:
             return 0
         return len(np.unique(self.cluster))
@@ -141,40 +133,44 @@ class Sample(WithoutCaches):
         cell = np.floor(self.x * CELLS_PER_UNIT).astype(np.int64)
         if self.cluster is not None or len(cell) < np.ptp(cell) + 1:
             return self
+
         cell -= cell.min()
-        weight: FloatArray = np.bincount(cell, weights=self.weight).astype(np.float64)
+        weight = np.bincount(cell, weights=self.weight)
         used = weight > 0
 
         def total(column: Any) -> Any:
             return np.bincount(cell, weights=column)[used]
 
-        sums = {name: total(getattr(self, name)) for name in SUMS}
-        score = expit(total(self.weight * self.x) / weight[used])
-        people = total(self.people).astype(np.int64)
-        return Sample(score, people, **sums, cluster=None, soft=self.soft)
+        mean_x = total(self.weight * self.x) / weight[used]
+        return Sample(
+            score=expit(mean_x),
+            people=total(self.people).astype(np.int64),
+            **{name: total(getattr(self, name)) for name in SUMS},
+            cluster=None,
+            soft=self.soft,
+        )
 
     @property
     def narrow(self) -> Sample:
-        """Narrow cells of very many scores, which change measures by less than 0.00003;
-        else the sample.
+        """Very many scores in narrow cells, which changes measures by less than
+        0.00003; otherwise the sample itself.
         """
-        return self.cells if len(self.score) > MOST_SCORES else self
+        if len(self.score) > MOST_SCORES:
+            return self.cells
+        return self
 
     def mean(self, if_positive: Any, if_negative: Any) -> float:
         """Weighted mean over people of a quantity that depends on score and outcome."""
-        return float(
-            np.sum(self.positives * if_positive + self.negatives * if_negative)
-            / self.total
-        )
+        sums = self.positives * if_positive + self.negatives * if_negative
+        return float(np.sum(sums) / self.total)
 
     def cluster_sums(self, per_atom: FloatArray) -> FloatArray:
         """Sum of a column (or several) within each cluster that occurs."""
         assert self.cluster is not None
         columns = per_atom.reshape(len(per_atom), -1)
         _, index = np.unique(self.cluster, return_inverse=True)
-        return np.stack(
-            [np.bincount(index, weights=column) for column in columns.T], axis=1
-        )
+        sums = [np.bincount(index, weights=column) for column in columns.T]
+        return np.stack(sums, axis=1)
 
     def covariance(
         self, if_positive: FloatArray, if_negative: FloatArray
@@ -184,24 +180,20 @@ class Sample(WithoutCaches):
 
         Influences have the shape (n_atoms,) or (n_atoms, k); the result is (k, k).
         """
-        one = if_positive.reshape(len(if_positive), -1)
-        zero = if_negative.reshape(len(if_negative), -1)
-        if (
-            self.cluster is None
-        ):  # einsum: in such narrow tables the threads of BLAS cost more than they save
-            found = np.einsum("ij,i,ik->jk", one, self.positives_sq, one)
-            return np.asarray(
-                found + np.einsum("ij,i,ik->jk", zero, self.negatives_sq, zero)
-            )
-        sums = self.cluster_sums(
-            self.positives[:, None] * one + self.negatives[:, None] * zero
-        )
+        positive = if_positive.reshape(len(if_positive), -1)
+        negative = if_negative.reshape(len(if_negative), -1)
+        if self.cluster is None:
+            of_positives = _sum_of_squares(positive, self.positives_sq)
+            return of_positives + _sum_of_squares(negative, self.negatives_sq)
+
         if self.n_clusters < FEWEST_CLUSTERS:
-            return np.full((one.shape[1],) * 2, np.nan)
+            return np.full((positive.shape[1],) * 2, np.nan)
+        influence = self.positives[:, None] * positive
+        influence = influence + self.negatives[:, None] * negative
+        sums = self.cluster_sums(influence)
         centred = sums - sums.mean(axis=0)
-        return np.asarray(
-            centred.T @ centred * (self.n_clusters / (self.n_clusters - 1))
-        )
+        unbiased = self.n_clusters / (self.n_clusters - 1)
+        return np.asarray(centred.T @ centred * unbiased)
 
     def error(self, if_positive: FloatArray, if_negative: FloatArray) -> float:
         """Standard error of one sum over people of influences."""
@@ -214,40 +206,39 @@ class Sample(WithoutCaches):
         """
         if self.total <= 0:
             return 1.0
-        independent = self.mean((1 - self.score) ** 2, self.score**2) / max(
-            self.n_people, 1
-        )
-        error = self.error(1 - self.score, -self.score)  # of the number of events
-        if independent > 0:
-            return (error / self.total) ** 2 / independent
-        return 1.0
+        squared = self.mean((1 - self.score) ** 2, self.score**2)
+        independent = squared / max(self.n_people, 1)
+        if independent <= 0:
+            return 1.0
+        error_of_events = self.error(1 - self.score, -self.score)
+        return (error_of_events / self.total) ** 2 / independent
 
     def repeat_effect_of(
         self, if_positive: FloatArray, if_negative: FloatArray
     ) -> float:
-        """How many times larger the variance of a sum is because people occur several
-        times; at least 1.
+        """How many times larger the variance of a sum is because of repeat visits; at
+        least 1.
 
         Both variances come from the same events, so that few events do not make the
         ratio small.
         """
         if self.cluster is None:
             return 1.0
-        together, apart = (
-            one.covariance(if_positive, if_negative)[0, 0]
-            for one in (self, replace(self, cluster=None))
-        )
-        return max(float(together / apart), 1.0) if apart > 0 else 1.0
+        clustered = self.covariance(if_positive, if_negative)[0, 0]
+        rows = replace(self, cluster=None)
+        independent = rows.covariance(if_positive, if_negative)[0, 0]
+        if independent > 0:
+            return max(float(clustered / independent), 1.0)
+        return 1.0
 
     @cached_property
     def repeat_effect(self) -> float:
-        """`repeat_effect_of` the number of events; residuals are about the score scaled
-        to the events.
+        """`repeat_effect_of` the number of events, around a score that is scaled to the
+        observed number.
         """
+        scaled = self.score
         if self.expected > 0:
             scaled = self.score * (self.observed / self.expected)
-        else:
-            scaled = self.score
         return self.repeat_effect_of(1 - scaled, -scaled)
 
     @cached_property
@@ -268,11 +259,21 @@ class Sample(WithoutCaches):
         return t_quantile(p, max(self.n_clusters - 1, 1))
 
 
-def filled_clusters(atoms: Atoms, inside: FloatArray, there: FloatArray) -> FloatArray:
-    """In how many clusters of repeat visits somebody of each group is `there`, by
-    pattern and part.
+def _sum_of_squares(influence: FloatArray, weight_sq: FloatArray) -> FloatArray:
+    """Weighted sums of squares and products of the columns of a narrow table."""
+    # einsum: the threads of BLAS would cost more than they save
+    return np.asarray(np.einsum("ij,i,ik->jk", influence, weight_sq, influence))
 
-    `inside` has the patterns of each group.
+
+def filled_clusters(atoms: Atoms, inside: FloatArray, there: FloatArray) -> FloatArray:
+    """The number of clusters of repeat visits that have somebody of a group in a part.
+
+    Parameters
+    ----------
+    inside : array of shape (n_groups, n_patterns)
+        1 for the patterns of each group.
+    there : array of shape (n_patterns, n_parts)
+        People of each pattern in each part; the result is (n_groups, n_parts).
     """
     cluster = atom_clusters(atoms)
     assert cluster is not None
@@ -282,11 +283,3 @@ def filled_clusters(atoms: Atoms, inside: FloatArray, there: FloatArray) -> Floa
         rows = of_pattern == number
         filled += inside[:, rows] @ there[rows] > 0
     return filled
-
-
-def atom_clusters(atoms: Atoms) -> IntArray | None:
-    """Cluster of repeated people of each atom, or None if every row is a person."""
-    if CLUSTER not in atoms.patterns.attributes:
-        return None
-    place = atoms.patterns.attributes.index(CLUSTER)
-    return np.asarray(atoms.patterns.table[:, place][atoms.pattern_index()])

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from propcal.core.atoms import SUMS, Atoms
-from propcal.core.grid import FloatArray, from_grid
+from propcal.core.grid import FloatArray, IntArray, from_grid
 from propcal.core.patterns import CLUSTER
 from propcal.errors import refused
 from propcal.numbers import plural
@@ -49,18 +49,31 @@ class FoundErrors:
     certain: bool = False
 
 
+def atom_clusters(atoms: Atoms) -> IntArray | None:
+    """The cluster of repeat visits of each atom, or None if every row is a person."""
+    if CLUSTER not in atoms.patterns.attributes:
+        return None
+    place = atoms.patterns.attributes.index(CLUSTER)
+    return np.asarray(atoms.patterns.table[:, place][atoms.pattern_index()])
+
+
+def squared_residuals(
+    positive_squares: FloatArray, squares: FloatArray, rate: FloatArray
+) -> FloatArray:
+    """Sums of weight² · (outcome - rate)² over people, from sums of squared weights."""
+    return np.asarray(positive_squares * (1 - 2 * rate) + rate**2 * squares)
+
+
 def repeat_effect(atoms: Atoms) -> float:
     """The design effect of repeat visits, at least 1; exactly 1 if the rows are of
     different people.
     """
-    if CLUSTER not in atoms.patterns.attributes:
+    of_atoms = atom_clusters(atoms)
+    if of_atoms is None:
         return 1.0
-    place = atoms.patterns.attributes.index(CLUSTER)
-    cluster_of_pattern = atoms.patterns.table[:, place]
     score = from_grid(atoms.score)
     weight, squares, positives, positive_squares = _real_sums(atoms)
-    cluster_of_atom = cluster_of_pattern[atoms.pattern_index()]
-    known, cluster = np.unique(cluster_of_atom, return_inverse=True)
+    known, cluster = np.unique(of_atoms, return_inverse=True)
     n_clusters = len(known)
     if n_clusters < FEWEST_CLUSTERS:
         raise refused("few clusters", values=plural(n_clusters, "different value"))
@@ -72,8 +85,8 @@ def repeat_effect(atoms: Atoms) -> float:
     mean = residual.sum() / weight.sum()
     centred = cluster_sums(residual) - mean * cluster_sums(weight)
     variance = float(np.sum(centred**2)) * n_clusters / (n_clusters - 1)
-    squared_residuals = positive_squares * (1 - 2 * score) + squares * score**2
-    if_independent = float(np.sum(squared_residuals))
+    squares_of_rows = squared_residuals(positive_squares, squares, score)
+    if_independent = float(np.sum(squares_of_rows))
     if if_independent <= 0:
         return 1.0
     return max(variance / if_independent, 1.0)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-
 from propcal.auditing.statistics.logistic_calibration import DISTANCES, calibration
 from propcal.auditing.statistics.measures import (
     FORMULAS,

@@ -245,8 +245,8 @@ def _cohort(
 
 def _read(path: Path, file: Any, asked: CohortColumns, positive: Any) -> pd.DataFrame:
     """The columns of the experiment, checked."""
-    from propcal.reading.people_files import LENIENT, NUMBER
     from propcal.reading.outcomes import outcome_numbers
+    from propcal.reading.people_files import LENIENT, NUMBER
 
     extra = [name for name in file.names if name == asked.true_risk]
     numbers = [*asked.numbers, *extra]

@@ -27,8 +27,8 @@ from propcal.reading.file_source import (
 )
 from propcal.reading.frames import NOT_ARROW, require
 from propcal.reading.levels import level_key
-from propcal.reading.periods import Calendar
 from propcal.reading.patient_ids import warn_of_undeclared
+from propcal.reading.periods import Calendar
 from propcal.reading.source import EngineSource, NamedColumns, Source
 
 ISO = r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d+)?)?)?"

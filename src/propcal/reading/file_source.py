@@ -46,8 +46,8 @@ from propcal.reading.engine_frames import (
     with_events,
 )
 from propcal.reading.frames import Columns
-from propcal.reading.people_files import Kinds, ParquetFiles, PeopleFiles, TextFiles
 from propcal.reading.patient_ids import MOST_COUNTED, warn_of_undeclared
+from propcal.reading.people_files import Kinds, ParquetFiles, PeopleFiles, TextFiles
 from propcal.reading.source import NamedColumns, Source, frame_source
 
 FIRST_ROWS = 20_000

@@ -72,7 +72,6 @@ DOORS = {
     ): "Correction.save, load, to_json, from_json, model_id",
     ("core.correction.correction", "export"): "Correction.to_sql and to_code",
     ("monitoring.monitor", "formats"): "Monitor.save and load",
-    ("protect.audits", "documents"): "a protected audit is put into words anew",
 }
 # Results print themselves: to_html, to_json, plot, sentences, in a terminal and a
 # notebook.

@@ -391,7 +391,9 @@ def test_families_of_tests_share_the_error():
     assert first.adjusted_p == pytest.approx(
         2 * 0.004 * whole / SHARES[OVERALL] / SUM_OF_SHARES
     )
-    assert second.adjusted_p == pytest.approx(0.3 * whole / SHARES[OVERALL] / SUM_OF_SHARES)
+    assert second.adjusted_p == pytest.approx(
+        0.3 * whole / SHARES[OVERALL] / SUM_OF_SHARES
+    )
     assert largest.adjusted_p == pytest.approx(
         0.03 / SUM_OF_SHARES
     )  # the level of the first passes on

@@ -581,9 +581,9 @@ def test_counts_are_protected_once_for_all_that_is_written(
     from propcal.protect import audits
 
     seen = []
-    once = audits._ProtectedAudit
+    once = audits._ProtectedFindings
     monkeypatch.setattr(
-        audits, "_ProtectedAudit", lambda *given: seen.append(given) or once(*given)
+        audits, "_ProtectedFindings", lambda *given: seen.append(given) or once(*given)
     )
     model = PMCBoost().fit(
         files.risk, files.y, sensitive_features=files[["race", "gender"]]

@@ -462,7 +462,9 @@ def test_found_groups_are_ordinary_groups(found, people):
 
 def test_the_best_box_of_a_pair_is_the_best_of_all_boxes():
     frame, score, y, _ = cohort(n=2000, seed=8)
-    table = bin_features(LazyColumns.of(propcal.reading.frames.attribute_columns(frame)))
+    table = bin_features(
+        LazyColumns.of(propcal.reading.frames.attribute_columns(frame))
+    )
     own = People(score, y, np.ones(len(y)), False)
     space = Space(table)
     data = Data(space, table.codes, own.sums(), 8.0)

@@ -10,22 +10,36 @@ import numpy as np
 import pandas as pd
 
 from propcal import __version__
-from propcal.auditing import audit_tables as frames
-from propcal.auditing.audit_claims import cell_claims
-from propcal.auditing.audit_tables import threshold_table
+from propcal.auditing.audit_tables import (
+    labelled_categories,
+    labelled_groups,
+    threshold_table,
+)
 from propcal.auditing.bin_free import BinFree
 from propcal.auditing.claims import Verdict, labelled_claims
 from propcal.auditing.findings import AuditSettings, Findings, find, settings_and_names
-from propcal.auditing.loss_intervals import debiased, losses, ranges_unsure
+from propcal.auditing.loss_intervals import ranges_unsure, where_attained
 from propcal.auditing.printable_results import Pages
 from propcal.core.arguments import Table, Values
 from propcal.core.atoms import Atoms
 from propcal.core.grid import from_grid, to_grid
+from propcal.core.groups import group_labels
 from propcal.core.reduction import rescored
 from propcal.errors import InputError, refused
 from propcal.options import AuditOptions, AuditRule, Correcting, Identity, spelled_out
 from propcal.reading.frame_arguments import takes_frame
 from propcal.reading.rows import rows_to_atoms, warn_of_unused_ids
+
+EDGE_DIGITS = 9
+TABLES = (
+    "losses",
+    "debiased",
+    "categories",
+    "groups",
+    "curves",
+    "net_benefit",
+    "distribution",
+)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -99,19 +113,11 @@ class Audit(Pages):
 
     def to_frame(self, kind: str = "categories") -> pd.DataFrame:
         """One of the tables by name, such as "categories" or "groups"."""
-        names = (
-            "losses",
-            "debiased",
-            "categories",
-            "groups",
-            "curves",
-            "net_benefit",
-            "distribution",
-        )
         if kind == "bin_free" and self.bin_free is not None:
             return self.bin_free.to_frame()
-        if kind not in names:
-            raise refused("no such table", names=", ".join(map(repr, names)), kind=kind)
+        if kind not in TABLES:
+            names = ", ".join(map(repr, TABLES))
+            raise refused("no such table", names=names, kind=kind)
         table: pd.DataFrame = getattr(self, kind)
         return table.copy()
 
@@ -245,50 +251,64 @@ def audit(
     rule, identity = settings_and_names(settings)
     atoms = audited_atoms(y, score, sensitive_features, sample_weight, cluster, rule)
     atoms, fitted_on_these = _corrected(atoms, correction)
-    return assemble(
-        find(atoms, rule, fitted_on_these=fitted_on_these, progress=progress), identity
-    )
+    findings = find(atoms, rule, fitted_on_these=fitted_on_these, progress=progress)
+    return assemble(findings, identity)
 
 
 def assemble(findings: Findings, identity: Identity) -> Audit:
-    """Put what was measured into tables and words."""
+    """Label findings and put them into words; they are exact, or protected."""
     from propcal.documents.audit_sentences import bin_free_summary, notes_of, verdict_of
 
     rule = findings.rule
-    identity = replace(
-        identity,
-        unit=identity.unit or ("visits" if findings.people.clusters else "people"),
-    )
-    groups = frames.groups_frame(findings, identity)
-    labels = dict(zip(groups["group"], groups["label"]))
-    categories = frames.categories_frame(findings, identity.unit)
-    unsure = ranges_unsure(findings.shared_losses)
-    if unsure:
-        cells = ()
-    else:
-        cells = cell_claims(findings.tests, findings.claims, categories)
-    claims = labelled_claims((*findings.claims, *cells), groups, categories)
+    shown = findings.shown
+    unit = identity.unit or ("visits" if findings.people.clusters else "people")
+    identity = replace(identity, unit=unit)
+    labels = labels_of(findings, identity)
+    groups = labelled_groups(shown.groups, labels, identity)
+    claims = labelled_claims(findings.claims, labels)
+    verdict = verdict_of(findings, identity, claims, groups)
+    notes = notes_of(findings, identity, groups)
+    if findings.fewest:
+        notes = (*notes, protection_note(findings.fewest, unit))
+    bin_free = None
+    if rule.bin_free:
+        bin_free = bin_free_summary(shown.bin_free, labels, findings.untested)
+    places = where_attained(findings.table, rule.rho, labels)
     return Audit(
-        verdict=verdict_of(findings, identity, claims, groups),
-        losses=losses(findings.table, findings.noise, rule.rho, labels=labels),
-        debiased=debiased(findings.table, findings.noise, rule.rho),
-        categories=categories,
+        verdict=verdict,
+        losses=shown.losses.assign(where=places),
+        debiased=shown.debiased,
+        categories=labelled_categories(
+            shown.categories, rule, findings.min_share, unit
+        ),
         groups=groups,
-        curves=frames.stacked(findings.profiles, "curve"),
-        net_benefit=frames.stacked(findings.profiles, "thresholds"),
-        distribution=frames.stacked(findings.profiles, "bars"),
-        notes=notes_of(findings, identity, groups),
+        curves=shown.curves,
+        net_benefit=shown.net_benefit,
+        distribution=shown.distribution,
+        notes=notes,
         settings=settings_of(findings),
         identity=identity,
-        smallest_alpha=frames.smallest_alpha_frame(
-            findings.table, gamma=rule.gamma, rho=rule.rho
-        ),
-        bin_free=bin_free_summary(findings.bin_free, labels, findings.untested)
-        if rule.bin_free
-        else None,
-        cells_unsure=unsure,
-        _source=findings.without_samples(),
+        smallest_alpha=shown.smallest_alpha,
+        bin_free=bin_free,
+        cells_unsure=ranges_unsure(findings.shared_losses),
+        _source=None if findings.fewest else findings.kept(verdict.conclusion),
     )
+
+
+def labels_of(findings: Findings, identity: Identity) -> dict[str, str]:
+    """What people call each group, by its name."""
+    groups = findings.counts.groups
+    patterns = findings.people.patterns
+    everyone = identity.everyone
+    labels = group_labels(groups, patterns, identity.labels, everyone=everyone)
+    return dict(zip((group.name for group in groups), labels))
+
+
+def protection_note(fewest: int, unit: str) -> str:
+    """How counts were protected, and what that changes."""
+    from propcal.documents.words import words
+
+    return words("notes", "protection", fewest=fewest, unit=unit)
 
 
 def audited_atoms(
@@ -300,37 +320,29 @@ def audited_atoms(
     rule: AuditSettings,
 ) -> Atoms:
     """Atoms of rows, or those that were passed in the place of the outcome."""
-    names = (
-        "score",
-        "sensitive_features",
-        "sample_weight",
-        "cluster",
-        "positive",
-        "drop_missing",
-    )
-    values = (
-        score,
-        sensitive_features,
-        sample_weight,
-        cluster,
-        rule.positive,
-        rule.drop_missing or None,
-    )
     if isinstance(y, Atoms):
-        twice = [name for name, value in zip(names, values) if value is not None]
-        if twice:
-            raise refused("beside atoms", names=", ".join(twice))
+        beside = {
+            "score": score,
+            "sensitive_features": sensitive_features,
+            "sample_weight": sample_weight,
+            "cluster": cluster,
+            "positive": rule.positive,
+            "drop_missing": rule.drop_missing or None,
+        }
+        given = [name for name, value in beside.items() if value is not None]
+        if given:
+            raise refused("beside atoms", names=", ".join(given))
         return y
     if score is None:
         raise refused("score missing")
+    reading = rule.reading()
     atoms = rows_to_atoms(
-        score, y, sensitive_features, sample_weight, cluster=cluster, **rule.reading()
+        score, y, sensitive_features, sample_weight, cluster=cluster, **reading
     )
-    if cluster is None:
-        atoms = replace(
-            atoms, unused_id=warn_of_unused_ids(sensitive_features, rule.words())
-        )
-    return atoms
+    if cluster is not None:
+        return atoms
+    unused_id = warn_of_unused_ids(sensitive_features, rule.words())
+    return replace(atoms, unused_id=unused_id)
 
 
 def correction_in(given: Any) -> Any:
@@ -343,11 +355,11 @@ def correction_in(given: Any) -> Any:
 
 def correction_of(given: Any) -> Any:
     """A correction, or that of a fitted estimator; anything else is refused."""
-    if correction := correction_in(given):
+    correction = correction_in(given)
+    if correction:
         return correction
-    raise wrong_type(
-        "correction", "a Correction, or a fitted PMCBoost or MCBoost", given
-    )
+    expected = "a Correction, or a fitted PMCBoost or MCBoost"
+    raise wrong_type("correction", expected, given)
 
 
 def wrong_type(argument: str, expected: str, given: object) -> InputError:
@@ -364,42 +376,46 @@ def _corrected(atoms: Atoms, correction: Any) -> tuple[Atoms, bool | None]:
     if correction is None:
         return atoms, None
     correction = correction_of(correction)
-    same = replace(atoms, keys=atoms.record_keys())
-    return rescored(
-        same, to_grid(correction.apply_to_atoms(atoms))
-    ), correction.fitted_to(atoms)
+    corrected_scores = to_grid(correction.apply_to_atoms(atoms))
+    same_people = replace(atoms, keys=atoms.record_keys())
+    return rescored(same_people, corrected_scores), correction.fitted_to(atoms)
 
 
 def settings_of(findings: Findings) -> dict[str, Any]:
     """By which rule the audit was made, and of how many people."""
     rule = findings.rule
-    who = findings.people
-    words = rule.words()
-    seed = rule.random_state
+    people = findings.people
+    groups = rule.words()
+    intersections: str | int = "listed"
+    if isinstance(groups.intersections, (str, int)):
+        intersections = groups.intersections
+    seed = None
+    if isinstance(rule.random_state, (int, np.integer)):
+        seed = int(rule.random_state)
+    edges = from_grid(findings.table.bins.edges).round(EDGE_DIGITS)
     return {
         "version": __version__,
-        "people": who.people,
-        "positives": who.positives,
-        "attributes": list(who.patterns.attributes),
-        "intersections": words.intersections
-        if isinstance(words.intersections, (str, int))
-        else "listed",
-        "missing": words.missing,
-        **{name: float(getattr(rule, name)) for name in ("alpha", "gamma", "rho")},
+        "people": people.people,
+        "positives": people.positives,
+        "attributes": list(people.patterns.attributes),
+        "intersections": intersections,
+        "missing": groups.missing,
+        "alpha": float(rule.alpha),
+        "gamma": float(rule.gamma),
+        "rho": float(rule.rho),
         "binning": findings.table.bins.kind,
-        "edges": from_grid(findings.table.bins.edges).round(9).tolist(),
+        "edges": edges.tolist(),
         "min_share": float(findings.min_share),
-        **{
-            name: int(getattr(rule, name))
-            for name in ("min_people", "min_group", "min_events")
-        },
+        "min_people": int(rule.min_people),
+        "min_group": int(rule.min_group),
+        "min_events": int(rule.min_events),
         "thresholds": list(rule.thresholds),
         "within": rule.within,
         "n_draws": int(rule.n_draws),
-        "random_state": int(seed) if isinstance(seed, (int, np.integer)) else None,
-        "weights": "frequency" if who.frequencies else "survey",
-        "soft_labels": who.soft_labels,
-        "buckets": who.clusters,
+        "random_state": seed,
+        "weights": "frequency" if people.frequencies else "survey",
+        "soft_labels": people.soft_labels,
+        "buckets": people.clusters,
         "fitted_on_these": bool(findings.fitted_on_these),
-        "fingerprint": who.fingerprint,
+        "fingerprint": people.fingerprint,
     }

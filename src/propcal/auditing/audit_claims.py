@@ -1,7 +1,6 @@
-"""The claims of an audit, in the order of the verdict: everybody, groups, cells; and
-certificates.
+"""The claims of an audit, in the order of the verdict, and its certificates.
 
-Certificates say to within how much a score is shown to be right. Simultaneous intervals
+Claims are on everybody, groups and cells. Certificates say to within how much a score is shown to be right. Simultaneous intervals
 turn "not found" into "right to within 8 %": those of everybody and of all groups hold
 together with 95 % confidence (Bonferroni). Asked the other way round, a score is shown
 to be within 20 % if the interval of every group excludes larger errors; each of these
@@ -11,8 +10,8 @@ are, if not all of them, is read from the simultaneous intervals.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from math import ceil, log1p
 from typing import Any
 
@@ -20,12 +19,13 @@ import numpy as np
 import pandas as pd
 from scipy.special import chdtri
 
-from propcal.auditing.claims import Claim, Kind, Region, numbers_of
+from propcal.auditing.claims import NAN, Claim, Kind, Region, numbers_of
 from propcal.auditing.named_errors import NamedErrors
 from propcal.auditing.names import AS_COMPARED, CHANCE, TOO_HIGH, TOO_LOW, WRONG
 from propcal.auditing.profile import Profile
 from propcal.auditing.statistics import hypothesis_tests as ht
 from propcal.auditing.statistics.measures import (
+    Estimate,
     Limits,
     observed_expected,
     ratio_intervals,
@@ -38,18 +38,37 @@ from propcal.auditing.statistics.rate_intervals import (
 from propcal.auditing.statistics.sample import Sample
 from propcal.core.atoms import Atoms
 from propcal.core.fit.log_odds_cells import Basis, fine_cells
-from propcal.core.grid import UNIT
+from propcal.core.grid import UNIT, FloatArray
 from propcal.core.groups import EVERYBODY, Group, membership
 from propcal.core.logistic import expit, fit_logistic
 from propcal.numbers import known
 
-POINTS = 200
+POINTS = 200  # of a curve
 # scores that are named one by one, and people who must have each
-MOST_SINGLE = 2
-FEWEST_ALIKE = 50
-NEARLY = (
-    0.01  # a rate this close to 0 or 1 does not contradict a score of exactly 0 or 1
-)
+MAX_SINGLE_SCORES = 2
+MIN_ALIKE = 50
+# a rate this close to 0 or 1 does not contradict a score of exactly 0 or 1
+NEARLY = 0.01
+
+
+@dataclass(frozen=True, eq=False)
+class Decisions:
+    """What tests decide on everybody and on groups.
+
+    `claims` are what is stated, `left` are the O/E ratios that they leave of other
+    errors. `certain` has for each group tested how far off it can be, with 95 %
+    confidence for all together and for each alone.
+    """
+
+    tests: Sequence[ht.CalibrationTest] = ()
+    claims: tuple[Claim, ...] = ()
+    left: Mapping[str, Estimate] = field(default_factory=dict)
+    certain: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+
+    @property
+    def any_error(self) -> bool:
+        """Whether any error was found."""
+        return bool(self.claims) or any(test.rejected for test in self.tests)
 
 
 def error_regions(atoms: Atoms, *, curve: bool) -> tuple[Region, ...]:
@@ -58,16 +77,16 @@ def error_regions(atoms: Atoms, *, curve: bool) -> tuple[Region, ...]:
 
     Atoms have variances that allow for repeat visits.
     """
-    low, high = certain_regions(atoms)
+    at_zero, at_one = certain_regions(atoms)
     inner = _curve_regions(atoms) if curve else []
-    ends = {
-        (end, region.direction) for region in inner for end in (region.low, region.high)
-    }
-    low, high = (
-        [one for one in some if (one.low, one.direction) not in ends]
-        for some in (low, high)
-    )
-    return (*low, *inner, *high)
+    covered = set()
+    for region in inner:
+        covered |= {(region.low, region.direction), (region.high, region.direction)}
+
+    def alone(regions: Sequence[Region]) -> list[Region]:
+        return [one for one in regions if (one.low, one.direction) not in covered]
+
+    return (*alone(at_zero), *inner, *alone(at_one))
 
 
 def _curve_regions(atoms: Atoms) -> list[Region]:
@@ -82,29 +101,35 @@ def _curve_regions(atoms: Atoms) -> list[Region]:
     fit = fit_logistic(columns, cells.log_odds, cells.n, cells.positives)
     if fit is None:
         return []
-    at = np.linspace(basis.low, basis.high, POINTS)
-    design = basis(at)
-    error = np.sqrt(
-        np.einsum("ij,ij->i", design @ np.linalg.pinv(fit.information), design)
-    )
-    value = design @ fit.coefficients
+
+    log_odds = np.linspace(basis.low, basis.high, POINTS)
+    design = basis(log_odds)
+    covariance = np.linalg.pinv(fit.information)
+    error = np.sqrt(np.einsum("ij,ij->i", design @ covariance, design))
     reach = np.sqrt(chdtri(columns.shape[1], ht.SIGNIFICANCE)) * error
+    value = design @ fit.coefficients
     sign = np.where(np.abs(value) > reach, np.sign(value), 0.0)
+    regions = []
+    for region in _runs_of_errors(sign, expit(log_odds)):
+        regions += _where_scores_are(region, atoms)
+    return regions
+
+
+def _runs_of_errors(sign: FloatArray, scores: FloatArray) -> list[Region]:
+    """Runs of scores where a curve is off in one direction (`sign` is not 0); the first
+    begins at a score of 0, and the last ends at 1.
+    """
     starts = np.flatnonzero(np.diff(sign, prepend=np.nan))
-    lows = expit(at)
-    highs = expit(at)
-    lows[0] = 0.0
-    highs[-1] = 1.0
-    regions = [
-        Region(
-            float(lows[first]),
-            float(highs[last]),
-            TOO_LOW if sign[first] > 0 else TOO_HIGH,
-        )
-        for first, last in zip(starts, [*(starts[1:] - 1), POINTS - 1])
-        if sign[first]
-    ]
-    return [part for region in regions for part in _where_scores_are(region, atoms)]
+    ends = [*(starts[1:] - 1), len(sign) - 1]
+    regions = []
+    for first, last in zip(starts, ends):
+        if not sign[first]:
+            continue
+        low = 0.0 if first == 0 else float(scores[first])
+        high = 1.0 if last == len(sign) - 1 else float(scores[last])
+        direction = TOO_LOW if sign[first] > 0 else TOO_HIGH
+        regions.append(Region(low, high, direction))
+    return regions
 
 
 def _where_scores_are(region: Region, atoms: Atoms) -> list[Region]:
@@ -114,7 +139,7 @@ def _where_scores_are(region: Region, atoms: Atoms) -> list[Region]:
     inside = (atoms.score > region.low * UNIT) & (atoms.score < region.high * UNIT)
     scores, index = np.unique(atoms.score[inside], return_inverse=True)
     people = np.bincount(index, weights=atoms.people[inside])
-    if not 0 < len(scores) <= MOST_SINGLE or people.min() < FEWEST_ALIKE:
+    if not 0 < len(scores) <= MAX_SINGLE_SCORES or people.min() < MIN_ALIKE:
         return [region]
     return [
         replace(region, low=score / UNIT, high=score / UNIT)
@@ -124,19 +149,26 @@ def _where_scores_are(region: Region, atoms: Atoms) -> list[Region]:
 
 def certain_regions(atoms: Atoms) -> tuple[list[Region], list[Region]]:
     """Scores of exactly 0, and of exactly 1, if their people's rates are others."""
-    found: tuple[list[Region], list[Region]] = [], []
-    for score, direction in enumerate((TOO_LOW, TOO_HIGH)):
-        there = atoms.score == score * UNIT
-        weight = float(atoms.weight[there].sum())
-        squares = float(atoms.weight_sq[there].sum())
-        if squares:
-            rate = np.array([float(atoms.positives[there].sum()) / weight])
-            low, high = exact_interval(
-                rate, np.array([weight**2 / squares]), ht.SIGNIFICANCE / 2
-            )
-            if high[0] < 1 - NEARLY if score else low[0] > NEARLY:
-                found[score].append(Region(float(score), float(score), direction))
-    return found
+    return _certain_region(atoms, 0), _certain_region(atoms, 1)
+
+
+def _certain_region(atoms: Atoms, score: int) -> list[Region]:
+    """The score of exactly 0 or 1, if the rate of the people who have it is another."""
+    alike = atoms.score == score * UNIT
+    weight = float(atoms.weight[alike].sum())
+    squares = float(atoms.weight_sq[alike].sum())
+    if not squares:
+        return []
+    rate = np.array([float(atoms.positives[alike].sum()) / weight])
+    effective = np.array([weight**2 / squares])
+    low, high = exact_interval(rate, effective, ht.SIGNIFICANCE / 2)
+    if score == 0:
+        wrong = low[0] > NEARLY
+        direction = TOO_LOW
+    else:
+        wrong = high[0] < 1 - NEARLY
+        direction = TOO_HIGH
+    return [Region(float(score), float(score), direction)] if wrong else []
 
 
 CERTAIN = "scores of exactly 0 and 1"
@@ -152,83 +184,91 @@ def group_claims(
     errors: NamedErrors,
     regions: tuple[Region, ...],
 ) -> tuple[Claim, ...]:
-    """The claims on everybody and on groups, to which `labelled_claims` adds the
-    numbers of the tables.
+    """The claims on everybody and on groups, to which `with_numbers` adds the numbers
+    of the tables.
 
     Atoms may have clusters of repeat visits.
     """
     rejected = {test.test: test for test in tests if test.rejected}
-    excess = {
-        one.size.group.name: one.sample.observed - one.sample.expected
-        for one in profiles
-    }
     claims = []
-
-    def add(
-        kind: Kind, who: str, sign: float, test: ht.CalibrationTest, **more: Any
-    ) -> None:
-        claims.append(claim_of(kind, who, sign, test.test, test.adjusted_p, **more))
-
-    overall = rejected[EVERYBODY.name].statistic if errors.level else 0.0
     if errors.level:
-        add("overall", EVERYBODY.name, overall, rejected[EVERYBODY.name])
-    curved = [
+        test = rejected[EVERYBODY.name]
+        claims.append(claim_of_test("overall", EVERYBODY.name, test))
+    claims += _shape_claims(rejected, errors, regions)
+    claims += _claims_on_groups(atoms, profiles, rejected, errors)
+    if not errors.named:
+        claims += _claims_of_differences(rejected)
+    return tuple(claims)
+
+
+def _shape_claims(
+    rejected: Mapping[str, ht.CalibrationTest],
+    errors: NamedErrors,
+    regions: tuple[Region, ...],
+) -> list[Claim]:
+    """That the calibration curve of everybody is off, or scores of exactly 0 or 1."""
+    curve_tests = [
         rejected[name]
         for name in (ht.SLOPE, ht.BENDS)
         if errors.curve and name in rejected
     ]
-    if curved:
-        add(
-            "shape",
-            EVERYBODY.name,
-            0.0,
-            min(curved, key=lambda test: test.adjusted_p),
-            where=regions,
-        )
-    elif regions:  # scores of exactly 0 or 1, which leave nothing to chance
-        claims.append(
-            claim_of("shape", EVERYBODY.name, 0.0, CERTAIN, 0.0, where=regions)
-        )
-    for group, beyond, sign, p_value, given in sorted(
-        errors.named, key=lambda one: -abs(excess[one.group.name])
-    ):
-        alone = len(errors.named) == 1
-        if alone:
-            others = _others(atoms, group, [one.size.group for one in profiles])
+    if curve_tests:
+        clearest = min(curve_tests, key=adjusted_p)
+        test, p_value = clearest.test, clearest.adjusted_p
+    elif regions:  # scores of exactly 0 or 1 leave nothing to chance
+        test, p_value = CERTAIN, 0.0
+    else:
+        return []
+    return [claim_of("shape", EVERYBODY.name, 0.0, test, p_value, where=regions)]
+
+
+def _claims_on_groups(
+    atoms: Atoms,
+    profiles: Sequence[Profile],
+    rejected: Mapping[str, ht.CalibrationTest],
+    errors: NamedErrors,
+) -> list[Claim]:
+    """The groups that are named, those with the most events in excess first.
+
+    A group that differs from the overall error is said to be off by itself if it is off
+    in the other direction.
+    """
+    excess = {
+        one.size.group.name: abs(one.sample.observed - one.sample.expected)
+        for one in profiles
+    }
+    by_excess = sorted(errors.named, key=lambda one: -excess[one.group.name])
+    overall = rejected[EVERYBODY.name].statistic if errors.level else 0.0
+    claims = []
+    for group, beyond, sign, p_value, given in by_excess:
+        name = group.name
+        test = rejected.get(name)
+        statistic = 0.0 if test is None else test.statistic
+        if beyond and statistic * overall >= 0:
+            claim = claim_of("beyond", name, sign, FROM_OVERALL, p_value, given=given)
         else:
-            others = {}
-        if group.name in rejected:
-            own = rejected[group.name].statistic
-        else:
-            own = 0.0
-        if (
-            beyond and own * overall >= 0
-        ):  # a group that is off in the other direction is named by itself
-            claims.append(
-                claim_of(
-                    "beyond",
-                    group.name,
-                    sign,
-                    FROM_OVERALL,
-                    p_value,
-                    given=given,
-                    **others,
-                )
-            )
-        else:
-            add(
-                "group",
-                group.name,
-                rejected[group.name].statistic,
-                rejected[group.name],
-                **others,
-            )
+            claim = claim_of_test("group", name, rejected[name])
+        if len(by_excess) == 1:
+            groups = [one.size.group for one in profiles]
+            claim = replace(claim, **_others(atoms, group, groups))
+        claims.append(claim)
+    return claims
+
+
+def _claims_of_differences(rejected: Mapping[str, ht.CalibrationTest]) -> list[Claim]:
+    """That groups differ, where none can be named."""
     differences = [
         rejected[name] for name in (ht.DIFFERENCES, ht.GROUP_SLOPES) if name in rejected
     ]
-    if differences and not errors.named:
-        add("beyond", "", 0.0, min(differences, key=lambda test: test.adjusted_p))
-    return tuple(claims)
+    if not differences:
+        return []
+    test = min(differences, key=adjusted_p)
+    return [claim_of("beyond", "", 0.0, test.test, test.adjusted_p)]
+
+
+def adjusted_p(test: ht.CalibrationTest) -> float:
+    """The adjusted p-value of a test."""
+    return test.adjusted_p
 
 
 def cell_claims(
@@ -240,37 +280,43 @@ def cell_claims(
     of groups differ.
 
     Claims of levels account for a cell that is off in their direction, unless errors of
-    groups depend on the score. Where groups differ and none is named, a cell is told if
-    the intervals of all cells say so.
+    groups depend on the score. Where groups differ and none is named, a cell is named
+    if the intervals of all cells say so.
     """
     rejected = {test.test: test for test in tests if test.rejected}
     slopes = rejected.get(ht.GROUP_SLOPES)
-    worst = clearest_cells(categories, 1)
-    for _, cell in worst.iterrows():
-        test = INTERVALS
-        p_value = float("nan")
-        if ht.CATEGORIES in rejected:
-            test = ht.CATEGORIES
-            p_value = rejected[ht.CATEGORIES].adjusted_p
-        claim = claim_of(
-            "cell", cell["group"], cell["gap"], test, p_value, bin=cell["bin"]
-        )
-        unnamed = cell["beyond"] and not all(other.who for other in others)
-        left = slopes or not any(
-            _accounts_for(other, claim.direction) for other in others
-        )
-        if unnamed or (test == ht.CATEGORIES and left):
+    of_cells = rejected.get(ht.CATEGORIES)
+    all_named = all(other.who for other in others)
+    clearest = clearest_cells(categories, 1)
+    if len(clearest):
+        cell = clearest.iloc[0]
+        claim = _cell_claim(cell, of_cells)
+        accounted = any(_accounts_for(other, claim.direction) for other in others)
+        if cell["beyond"] and not all_named:
             return (claim,)
-    if slopes and all(other.who for other in others):
+        if of_cells is not None and (slopes is not None or not accounted):
+            return (claim,)
+    if slopes is not None and all_named:
         return (claim_of("beyond", "", 0.0, ht.GROUP_SLOPES, slopes.adjusted_p),)
     return ()
 
 
+def _cell_claim(cell: pd.Series, of_cells: ht.CalibrationTest | None) -> Claim:
+    """The claim on a cell, by the test of all cells, or else by their intervals."""
+    if of_cells is None:
+        test, p_value = INTERVALS, NAN
+    else:
+        test, p_value = of_cells.test, of_cells.adjusted_p
+    sign = cell["gap"]
+    return claim_of("cell", cell["group"], sign, test, p_value, bin=cell["bin"])
+
+
 def _accounts_for(claim: Claim, direction: str) -> bool:
-    directions = (claim.direction, *(region.direction for region in claim.where))
-    return (
-        direction in directions or AS_COMPARED[direction] in directions or not claim.who
-    )
+    """Whether a claim accounts for a cell that is off in a direction."""
+    if not claim.who:
+        return True
+    directions = {claim.direction, *(region.direction for region in claim.where)}
+    return direction in directions or AS_COMPARED.get(direction) in directions
 
 
 def clearest_cells(categories: pd.DataFrame, n: int = 5) -> pd.DataFrame:
@@ -278,16 +324,20 @@ def clearest_cells(categories: pd.DataFrame, n: int = 5) -> pd.DataFrame:
     the detectable one.
     """
     eligible = categories[categories["eligible"] & categories["gap"].notna()]
-    sure = eligible["finding"].isin(WRONG)
     gap = eligible["gap"].astype(float).abs()
     detectable = eligible["detectable_gap"].astype(float)
-    relative = (gap / detectable).where(
-        detectable.notna(), gap
-    )  # by the gap itself if chance is not known
-    ranked = eligible.assign(beyond=sure, relative=relative)
-    return ranked.sort_values(
+    # by the gap itself if chance is not known
+    relative = (gap / detectable).where(detectable.notna(), gap)
+    wrong = eligible["finding"].isin(WRONG)
+    ranked = eligible.assign(beyond=wrong, relative=relative).sort_values(
         ["beyond", "relative"], ascending=False, kind="stable"
-    ).head(n)
+    )
+    return ranked.head(n)
+
+
+def claim_of_test(kind: Kind, who: str, test: ht.CalibrationTest) -> Claim:
+    """A claim on the people of a test, in its direction."""
+    return claim_of(kind, who, test.statistic, test.test, test.adjusted_p)
 
 
 def claim_of(
@@ -312,15 +362,15 @@ def _others(atoms: Atoms, group: Group, groups: Sequence[Group]) -> dict[str, An
     O/E ratio.
     """
     outside = ~membership([group], atoms.patterns)[0]
-    inside = zip(groups, membership(groups, atoms.patterns))
-    names = [other.name for other, own in inside if np.array_equal(own, outside)]
+    members = zip(groups, membership(groups, atoms.patterns))
+    names = [other.name for other, own in members if np.array_equal(own, outside)]
     others = Sample.of(atoms).where(outside[atoms.pattern_index()])
     value, low, high = observed_expected(others)
     return {
         "others": value,
         "others_low": low,
         "others_high": high,
-        "others_are": "".join(names[:1]),
+        "others_are": names[0] if names else "",
     }
 
 
@@ -336,13 +386,10 @@ def largest_errors(samples: Sequence[Sample]) -> list[Limits]:
     are one-sided limits at 95 % each: a claim about all groups must pass each.
     """
     confidences = 1 - (1 - CONFIDENCE) / max(len(samples), 1), 2 * CONFIDENCE - 1
-    ends = np.array([ratio_intervals(one, *confidences) for one in samples]).reshape(
-        -1, 2, 2
-    )
-    return [
-        (together, alone)
-        for together, alone in np.maximum(1 - ends[..., 0], ends[..., 1] - 1).tolist()
-    ]
+    limits = np.array([ratio_intervals(one, *confidences) for one in samples])
+    low, high = np.moveaxis(limits.reshape(-1, 2, 2), -1, 0)
+    errors = np.maximum(1 - low, high - 1)
+    return [(together, alone) for together, alone in errors.tolist()]
 
 
 def events_needed(within: float, rate: float = 0.0, effect: float = 1.0) -> int:
@@ -355,9 +402,8 @@ def events_needed(within: float, rate: float = 0.0, effect: float = 1.0) -> int:
     >>> events_needed(0.2), events_needed(0.1), events_needed(0.2, rate=0.5, effect=3.0)
     (82, 298, 123)
     """
-    return ceil(
-        (normal_quantile(CONFIDENCE) / log1p(within)) ** 2 * (1 - rate) * effect
-    )
+    of_rare_events = (normal_quantile(CONFIDENCE) / log1p(within)) ** 2
+    return ceil(of_rare_events * (1 - rate) * effect)
 
 
 def too_few_events(within: float, expected: float, rate: float, effect: float) -> str:
@@ -367,18 +413,19 @@ def too_few_events(within: float, expected: float, rate: float, effect: float) -
     needed = events_needed(within, rate, effect)
     if expected >= needed:
         return ""
-    share = f"{100 * within:g} %"
-    events = f"about {needed:,} expected events or more"
-    return f"it takes {events} to show that a score is right to within {share}; there are {expected:,.0f}"
+    return (
+        f"it takes about {needed:,} expected events or more to show that a score is "
+        f"right to within {100 * within:g} %; there are {expected:,.0f}"
+    )
 
 
 def certificate(groups: pd.DataFrame) -> tuple[Claim, ...]:
     """How far off the score can be, for everybody and each group in which no error was
     found.
     """
-    tested = groups[groups["finding"] == CHANCE]
+    no_error_found = groups[groups["finding"] == CHANCE]
     return tuple(
-        _within(row, row["certain_within"], TOGETHER) for row in _judged(tested)
+        _within(row, row["certain_within"], TOGETHER) for row in _tested(no_error_found)
     )
 
 
@@ -389,44 +436,40 @@ def shown_within(groups: pd.DataFrame, within: float) -> tuple[bool, tuple[Claim
     A group is off by more if its test calls it wrong, and its interval excludes all
     errors up to the share.
     """
-    rows = _judged(groups)
+    rows = _tested(groups)
     if all(row["shown_within"] <= within for row in rows):
         return True, tuple(_within(row, within, EACH) for row in rows)
-    claims = []
-    for row in rows:
-        wrong = row["finding"] in WRONG
-        p_value = row["p_value"]
-        low = row["observed_expected_low"]
-        high = row["observed_expected_high"]
-        if wrong and (low > 1 + within or high < 1 - within):
-            claim = _within(row, within, row["group"])
-            p_value = p_value if known(p_value) else float("nan")
-            claims.append(
-                replace(
-                    claim, kind="outside", direction=row["finding"], p_value=p_value
-                )
-            )
-    claims += [
+    outside = [_outside(row, within) for row in rows if _is_outside(row, within)]
+    inside = [
         _within(row, within, TOGETHER)
         for row in rows
         if row["certain_within"] <= within
     ]
-    return False, tuple(claims)
+    return False, (*outside, *inside)
 
 
-def _judged(groups: pd.DataFrame) -> list[Any]:
+def _is_outside(row: Any, within: float) -> bool:
+    """Whether a group is shown to be off by more than a share."""
+    low = row["observed_expected_low"]
+    high = row["observed_expected_high"]
+    return row["finding"] in WRONG and (low > 1 + within or high < 1 - within)
+
+
+def _outside(row: Any, within: float) -> Claim:
+    """The claim that a group is off by more than a share."""
+    p_value = row["p_value"] if known(row["p_value"]) else NAN
+    claim = _within(row, within, row["group"])
+    return replace(claim, kind="outside", direction=row["finding"], p_value=p_value)
+
+
+def _tested(groups: pd.DataFrame) -> list[Any]:
     """The rows of the groups tested."""
     tested = groups[groups["kept"].astype(bool) & groups["certain_within"].notna()]
     return [row for _, row in tested.iterrows()]
 
 
 def _within(row: Any, within: float, test: str) -> Claim:
-    return Claim(
-        "within",
-        row["group"],
-        row["label"],
-        "",
-        test=test,
-        within=within,
-        **numbers_of(row),
-    )
+    """The claim that the score is right for a group to within a share."""
+    numbers = numbers_of(row)
+    name = row["group"]
+    return Claim("within", name, row["label"], "", test=test, within=within, **numbers)

@@ -1,14 +1,16 @@
-"""The tables of an audit, as data frames."""
+"""The tables of an audit: the numbers of groups, cells and curves, and how to label them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from propcal.auditing.findings import Findings
+from propcal.auditing.audit_claims import Decisions
+from propcal.auditing.claims import Claim
 from propcal.auditing.loss_intervals import rate_limits
 from propcal.auditing.names import (
     AS_COMPARED,
@@ -20,6 +22,7 @@ from propcal.auditing.names import (
     UNTESTED,
 )
 from propcal.auditing.profile import MEASURES, Profile
+from propcal.auditing.statistics.chance import Chance
 from propcal.auditing.statistics.hypothesis_tests import (
     NOT_OF_GROUPS,
     SIGNIFICANCE,
@@ -33,13 +36,40 @@ from propcal.auditing.statistics.rate_intervals import (
 )
 from propcal.core.categories import Categories, smallest_alpha_of
 from propcal.core.criterion import CRITERIA, proportional
-from propcal.core.grid import BoolArray, ratio
-from propcal.core.groups import group_labels, membership
+from propcal.core.grid import BoolArray, FloatArray, ratio
+from propcal.core.groups import Group, membership
+from propcal.core.patterns import Patterns
 from propcal.errors import refused
-from propcal.options import Identity
+from propcal.options import AuditRule, Identity
 
 POWER = 0.8
 ENDS = ("", "_low", "_high")  # of the names of a number and its interval
+TEST_COLUMNS = list(CalibrationTest.__dataclass_fields__)
+OF_LEVELS = ("overall", "group", "beyond")  # kinds of claims that rank groups
+# why a cell is not judged
+FEW_PEOPLE = "few people"
+SMALL_SHARE = "small share"
+FEW_DIFFERENT = "few different people"
+
+
+@dataclass(frozen=True, eq=False)
+class AuditTables:
+    """What is shown of each group, cell, curve and threshold: exact, or protected.
+
+    The tables are those of an `Audit` without labels; `tests` are those of its verdict,
+    and `bin_free` has its measures without bins (None if there are none).
+    """
+
+    groups: pd.DataFrame
+    categories: pd.DataFrame
+    losses: pd.DataFrame
+    debiased: pd.DataFrame
+    curves: pd.DataFrame
+    net_benefit: pd.DataFrame
+    distribution: pd.DataFrame
+    tests: pd.DataFrame
+    smallest_alpha: pd.DataFrame | None
+    bin_free: pd.DataFrame | None
 
 
 def row_dicts(table: pd.DataFrame) -> list[dict[str, Any]]:
@@ -48,191 +78,250 @@ def row_dicts(table: pd.DataFrame) -> list[dict[str, Any]]:
     return [dict(zip(columns, values)) for values in zip(*columns.values())]
 
 
-def smallest_alpha_frame(
-    table: Categories, *, gamma: float, rho: float
+def smallest_alpha_table(
+    cells: Categories, *, gamma: float, rho: float
 ) -> pd.DataFrame:
     """The smallest alpha for which a score is (alpha, lambda)-MC or -PMC, by each of
     the two size rules.
     """
+    criteria = [criterion(rho) for criterion in CRITERIA.values()]
     columns = {
-        size: [
-            smallest_alpha_of(table, criterion(rho), own)
-            for criterion in CRITERIA.values()
-        ]
-        for size, own in (("algorithm", gamma), ("definition", None))
+        "algorithm": [smallest_alpha_of(cells, each, gamma) for each in criteria],
+        "definition": [smallest_alpha_of(cells, each, None) for each in criteria],
     }
     return pd.DataFrame(columns, index=pd.Index(CRITERIA, name="name"))
 
 
-def categories_frame(findings: Findings, unit: str) -> pd.DataFrame:
-    """Every category that has people, in the order of groups and bins."""
-    table = findings.table
-    noise = findings.noise
-    rule = findings.rule
-    g, j = np.nonzero(table.people)
-    rate = table.outcome_rate[g, j]
-    score = table.mean_score[g, j]
-    people = table.people[g, j]
-    eligible = table.eligible[g, j]
-    low, high = (end[g, j] - score for end in rate_limits(table, noise))
-    wilson = wilson_interval(rate, noise.effective[g, j], NORMAL_REACH)
-    reason = np.select(
-        [people < rule.min_people, table.share[g, j] < findings.min_share],
-        [
-            f"fewer than {rule.min_people} {unit}",
-            f"share below {findings.min_share:.2g} of all",
-        ],
-        f"with repeat visits, worth fewer than {rule.min_people} different people",
-    )
-    # without limits of the gap nothing was tested; no cell is wrong of a score in which
-    # no error was found
-    wrong = bool(findings.claims) or any(test.rejected for test in findings.tests)
-    cases = [~eligible, np.isnan(low), wrong & (low > 0), wrong & (high < 0)]
-    names = np.array([size.group.name for size in table.collection.kept], dtype=object)
-    labels = np.array(table.bins.labels, dtype=object)
+def tests_table(tests: Sequence[CalibrationTest]) -> pd.DataFrame:
+    """One row a test."""
+    return pd.DataFrame(tests, columns=TEST_COLUMNS)
+
+
+def categories_table(
+    cells: Categories,
+    noise: Chance,
+    rule: AuditRule,
+    min_share: float,
+    *,
+    any_error: bool,
+) -> pd.DataFrame:
+    """One row for each cell that has people, in the order of groups and bins.
+
+    Without `any_error` of the score, no cell is called wrong.
+    """
+    g, j = np.nonzero(cells.people)
+    people = cells.people[g, j]
+    rate = cells.outcome_rate[g, j]
+    score = cells.mean_score[g, j]
+    gap = cells.gap[g, j]
+    eligible = cells.eligible[g, j]
+    rate_low, rate_high = wilson_interval(rate, noise.effective[g, j], NORMAL_REACH)
+    low, high = (limit[g, j] - score for limit in rate_limits(cells, noise))
+    criterion = proportional(rule.rho)
+    detectable_gap = detectable(int(eligible.sum())) * noise.error[g, j]
+
+    too_small = [people < rule.min_people, cells.share[g, j] < min_share]
+    reason = np.select(too_small, [FEW_PEOPLE, SMALL_SHARE], FEW_DIFFERENT)
+    # without limits of the gap nothing was tested
+    cases = [~eligible, np.isnan(low), any_error & (low > 0), any_error & (high < 0)]
+    finding = np.select(cases, [NOT_ENOUGH, UNTESTED, TOO_LOW, TOO_HIGH], CHANCE)
+
+    names = [size.group.name for size in cells.collection.kept]
     columns: dict[str, Any] = {
-        "group": names[g],
-        "bin": labels[j],
+        "group": np.array(names, dtype=object)[g],
+        "bin": np.array(cells.bins.labels, dtype=object)[j],
         "people": people,
-        "positives": table.positives[g, j],
+        "positives": cells.positives[g, j],
         "outcome_rate": rate,
-        "rate_low": wilson[0],
-        "rate_high": wilson[1],
+        "rate_low": rate_low,
+        "rate_high": rate_high,
         "mean_score": score,
-        "gap": table.gap[g, j],
-        "proportional_gap": table.gap[g, j] / proportional(rule.rho).allowance(rate),
-        "cutoff": proportional(rule.rho).cutoff(rate, rule.alpha),
+        "gap": gap,
+        "proportional_gap": gap / criterion.allowance(rate),
+        "cutoff": criterion.cutoff(rate, rule.alpha),
         "eligible": eligible,
         "reason": np.where(eligible, "", reason),
         "low": low,
         "high": high,
-        "detectable_gap": np.where(
-            eligible, detectable(int(eligible.sum())) * noise.error[g, j], np.nan
-        ),
-        "finding": np.select(cases, [NOT_ENOUGH, UNTESTED, TOO_LOW, TOO_HIGH], CHANCE),
+        "detectable_gap": np.where(eligible, detectable_gap, np.nan),
+        "finding": finding,
     }
     return pd.DataFrame(columns)
+
+
+def labelled_categories(
+    categories: pd.DataFrame, rule: AuditRule, min_share: float, unit: str
+) -> pd.DataFrame:
+    """The table of cells, which says in words why some are not judged."""
+    different = f"worth fewer than {rule.min_people} different people"
+    in_words = {
+        "": "",
+        FEW_PEOPLE: f"fewer than {rule.min_people} {unit}",
+        SMALL_SHARE: f"share below {min_share:.2g} of all",
+        FEW_DIFFERENT: f"with repeat visits, {different}",
+    }
+    reasons = [in_words[reason] for reason in categories["reason"]]
+    return categories.assign(reason=np.array(reasons, dtype=object))
 
 
 def detectable(n_tests: int) -> float:
     """Standard errors by which a rate must be off to be found with 80 % probability by
     `n_tests`.
     """
-    return normal_quantile(1 - SIGNIFICANCE / (2 * max(n_tests, 1))) + normal_quantile(
-        POWER
-    )
+    critical = normal_quantile(1 - SIGNIFICANCE / (2 * max(n_tests, 1)))
+    return critical + normal_quantile(POWER)
 
 
-def groups_frame(findings: Findings, identity: Identity) -> pd.DataFrame:
-    """One row a group: everybody, the groups that count, those that are not tested."""
-    by_name = {
-        test.test: test for test in findings.tests if test.test not in NOT_OF_GROUPS
-    }
-    everybody = findings.profiles[0].size
-    twins = [
-        p.size.group.name
-        for p in findings.profiles
-        if p.size.people == everybody.people
-    ]
-    if twin := next((by_name[name] for name in twins if name in by_name), None):
-        by_name |= dict.fromkeys(twins, twin)  # a group of everybody is tested once
-    groups = [profile.size.group for profile in findings.profiles]
-    patterns = findings.people.patterns
-    labels = group_labels(groups, patterns, identity.labels, everyone=identity.everyone)
-    pairs = zip(findings.profiles, labels)
-    rows = [
-        _group_row(profile, label, findings, by_name, identity)
-        for profile, label in pairs
-    ]
-    table = pd.DataFrame(rows)
-    named = dict(zip(table["group"], table["label"]))
-    if findings.left:
-        members = membership(findings.counts.groups, patterns)
-    else:
-        members = ()
-    inside = dict(zip((group.name for group in findings.counts.groups), members))
-    table["explained_by"] = [
-        "; ".join(named[who] for who in explained_by(findings, group, finding, inside))
-        for group, finding in zip(table["group"], table["finding"])
-    ]
+def groups_table(
+    profiles: Sequence[Profile], decisions: Decisions, patterns: Patterns
+) -> pd.DataFrame:
+    """One row a group: everybody, the groups that count, those that are not tested.
+
+    `explained_by` has the names of groups.
+    """
+    tests = _tests_of_groups(profiles, decisions.tests)
+    table = pd.DataFrame([_group_row(each, decisions, tests) for each in profiles])
+    groups = [profile.size.group for profile in profiles]
+    table["explained_by"] = _explanations(table, groups, decisions, patterns)
     return table
 
 
+def labelled_groups(
+    groups: pd.DataFrame, labels: Mapping[str, str], identity: Identity
+) -> pd.DataFrame:
+    """The table of groups with what people call them."""
+    labelled = groups.copy()
+    labelled.insert(1, "label", [labels[name] for name in groups["group"]])
+    labelled["reason"] = [identity.worded(reason) for reason in groups["reason"]]
+    labelled["explained_by"] = [
+        "; ".join(labels[name] for name in names) for names in groups["explained_by"]
+    ]
+    return labelled
+
+
+def _tests_of_groups(
+    profiles: Sequence[Profile], tests: Sequence[CalibrationTest]
+) -> dict[str, CalibrationTest]:
+    """The test of each group by name; groups of everybody share one test."""
+    by_name = {test.test: test for test in tests if test.test not in NOT_OF_GROUPS}
+    everybody = profiles[0].size.people
+    twins = [each.size.group.name for each in profiles if each.size.people == everybody]
+    shared_test = next((by_name[name] for name in twins if name in by_name), None)
+    if shared_test is not None:
+        by_name |= dict.fromkeys(twins, shared_test)
+    return by_name
+
+
+def _explanations(
+    table: pd.DataFrame,
+    groups: Sequence[Group],
+    decisions: Decisions,
+    patterns: Patterns,
+) -> pd.Series:
+    """Which named errors leave no error to show in each group, by their names."""
+    explanations: list[Sequence[str]] = [()] * len(table)
+    if decisions.left:
+        members = membership(groups, patterns)
+        inside = dict(zip((group.name for group in groups), members))
+        explanations = [
+            explained_by(decisions, name, finding, inside)
+            for name, finding in zip(table["group"], table["finding"])
+        ]
+    return pd.Series(explanations, index=table.index, dtype=object)
+
+
 def explained_by(
-    findings: Findings, group: str, direction: str, inside: Mapping[str, BoolArray]
+    decisions: Decisions, group: str, direction: str, inside: Mapping[str, BoolArray]
 ) -> list[str]:
     """The named errors of the same direction that leave no error to show in a group.
 
     `inside` has the patterns of each group.
     """
-    left = findings.left.get(group, UNKNOWN)
+    left = decisions.left.get(group, UNKNOWN)
     if not left.low <= 1 <= left.high:
         return []
-    others = {claim.others_are for claim in findings.claims if claim.others_are}
-    if group in others:  # named beside the group that differs from it
+    others = {claim.others_are for claim in decisions.claims if claim.others_are}
+    if group in others:  # it is named beside the group that differs from it
         return []
-    ways = (direction, AS_COMPARED.get(direction), "")
-    named = [
-        claim.who for claim in findings.claims if claim.who and claim.direction in ways
+
+    within_others = [
+        name for name in others if not np.any(inside[group] & ~inside[name])
     ]
-    within = [who for who in others if not np.any(inside[group] & ~inside[who])]
-    named = (
-        within or named
-    )  # the overall error is that of the others, where a group differs from it
-    return [who for who in dict.fromkeys(named) if np.any(inside[who] & inside[group])]
+    if within_others:  # the overall error is theirs, where a group differs from it
+        named = within_others
+    else:
+        directions = (direction, AS_COMPARED.get(direction), "")
+        same_way = [one for one in decisions.claims if one.direction in directions]
+        named = [claim.who for claim in same_way if claim.who]
+    return [
+        name for name in dict.fromkeys(named) if np.any(inside[name] & inside[group])
+    ]
 
 
 def _group_row(
-    profile: Profile,
-    label: str,
-    findings: Findings,
-    tests: dict[str, CalibrationTest],
-    identity: Identity,
+    profile: Profile, decisions: Decisions, tests: Mapping[str, CalibrationTest]
 ) -> dict[str, Any]:
+    """The numbers of one group."""
     size = profile.size
     sample = profile.sample
-    test = tests.get(size.group.name) if not size.left_out else None
-    kinds = ("overall", "group", "beyond")
-    levels = [
-        (i, claim)
-        for i, claim in enumerate(findings.claims, start=1)
-        if claim.kind in kinds
-    ]
-    rank = {claim.who: i for i, claim in reversed(levels)}
-    if (
-        levels and levels[0][1].kind == "overall"
-    ):  # the others of a group are named beside it
-        rank |= {claim.others_are: i for i, claim in levels if claim.others_are}
-    compared = {
-        claim.who: claim.direction for _, claim in levels if claim.kind == "beyond"
-    }
-    certain = findings.certain.get(size.group.name, (np.nan, np.nan))
-    empty = sample.total <= 0
+    name = size.group.name
+    counts = not size.left_out
+    test = tests.get(name) if counts else None
+    rate = np.nan
+    mean_score = np.nan
+    if sample.total > 0:
+        rate = sample.observed / sample.total
+        mean_score = sample.expected / sample.total
+    certain_within, shown_within = decisions.certain.get(name, (np.nan, np.nan))
     row: dict[str, Any] = {
-        "group": size.group.name,
-        "label": label,
+        "group": name,
         "people": size.people,
         "share": size.share,
-        "kept": not size.left_out,
-        "reason": identity.worded(size.left_out or profile.too_few),
+        "kept": counts,
+        "reason": size.left_out or profile.too_few,
         "missing": any(level is None for _, level in size.group.conditions),
         "finding": group_finding(profile, test, tested=bool(tests)),
-        "rank": rank.get(size.group.name, 0) if not size.left_out else 0,
-        "compared": compared.get(size.group.name, ""),
-        "p_value": test.adjusted_p if test is not None else np.nan,
+        "rank": _ranks(decisions.claims).get(name, 0) if counts else 0,
+        "compared": _compared(decisions.claims).get(name, ""),
+        "p_value": np.nan if test is None else test.adjusted_p,
         "positives": sample.observed,
-        "outcome_rate": np.nan if empty else sample.observed / sample.total,
-        "mean_score": np.nan if empty else sample.expected / sample.total,
+        "outcome_rate": rate,
+        "mean_score": mean_score,
         "design_effect": sample.variance_ratio if profile.measured else np.nan,
-        "certain_within": certain[0],
-        "shown_within": certain[1],
+        "certain_within": certain_within,
+        "shown_within": shown_within,
     }
-    row |= zip(
-        (f"left_over{end}" for end in ENDS), findings.left.get(size.group.name, UNKNOWN)
-    )
-    for name in MEASURES:
-        row |= zip((f"{name}{end}" for end in ENDS), profile.measures[name])
+    estimates = {"left_over": decisions.left.get(name, UNKNOWN)}
+    estimates |= {measure: profile.measures[measure] for measure in MEASURES}
+    for measure, estimate in estimates.items():
+        row |= {f"{measure}{end}": value for end, value in zip(ENDS, estimate)}
     return row
+
+
+def _ranks(claims: Sequence[Claim]) -> dict[str, int]:
+    """The place of the first claim on each group among all claims, from 1.
+
+    Beside an overall error, a group that differs is named with its others.
+    """
+    ranks: dict[str, int] = {}
+    others: dict[str, int] = {}
+    levels = [
+        (place, claim)
+        for place, claim in enumerate(claims, start=1)
+        if claim.kind in OF_LEVELS
+    ]
+    for place, claim in levels:
+        ranks.setdefault(claim.who, place)
+        if claim.others_are:
+            others[claim.others_are] = place
+    if levels and levels[0][1].kind == "overall":
+        ranks |= others
+    return ranks
+
+
+def _compared(claims: Sequence[Claim]) -> dict[str, str]:
+    """The direction of each group that differs from the overall error."""
+    return {claim.who: claim.direction for claim in claims if claim.kind == "beyond"}
 
 
 def group_finding(
@@ -254,19 +343,18 @@ def stacked(profiles: Sequence[Profile], part: str) -> pd.DataFrame:
     return stacked_columns({name: own for name, own in columns.items() if own})
 
 
-def stacked_columns(found: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
+def stacked_columns(columns_of: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
     """Columns of several groups under one another."""
-    if not found:
+    if not columns_of:
         return pd.DataFrame({"group": []})
-    lengths = [len(next(iter(columns.values()))) for columns in found.values()]
-    names = next(iter(found.values()))
+    tables = [*columns_of.values()]
+    names = [*tables[0]]
+    lengths = [len(columns[names[0]]) for columns in tables]
+    groups = np.repeat(np.array([*columns_of], dtype=object), lengths)
     together = {
-        name: np.concatenate([columns[name] for columns in found.values()])
-        for name in names
+        name: np.concatenate([columns[name] for columns in tables]) for name in names
     }
-    return pd.DataFrame(
-        {"group": np.repeat(np.array([*found], dtype=object), lengths), **together}
-    )
+    return pd.DataFrame({"group": groups, **together})
 
 
 SHARES = ("flagged", "sensitivity", "specificity", "ppv", "net_benefit")
@@ -274,10 +362,11 @@ AT_THRESHOLD = (
     "threshold",
     "group",
     "label",
-    *(f"{x}{end}" for x in SHARES for end in ENDS),
+    *(f"{share}{end}" for share in SHARES for end in ENDS),
     "avoided",
 )
-AT = (
+# what is known of a group at a threshold, as the decision curve has it
+CURVE_COLUMNS = [
     "treated",
     "sensitivity",
     "specificity",
@@ -285,7 +374,7 @@ AT = (
     "low",
     "high",
     "treat_all",
-)  # of the curve
+]
 NEAR = 1e-9
 
 
@@ -297,35 +386,56 @@ def threshold_table(
     Shares have Wilson intervals for as many independent people as the group is worth
     (`design_effect`).
     """
-    shown = groups[groups["kept"].astype(bool) | (groups.index == groups.index[0])]
-    at = net_benefit.reindex(columns=["group", "threshold", *AT])
-    parts: list[pd.DataFrame] = []
-    for t in checked_thresholds(thresholds):
-        here = at[np.abs(at["threshold"] - t) < NEAR]
-        if len(at) and here.empty:
-            raise refused("other threshold", t=t)
-        parts.append(
-            shown.merge(here.drop(columns="threshold"), "left", "group").assign(
-                threshold=t
-            )
-        )
+    parts = [
+        _at_threshold(groups, net_benefit, threshold)
+        for threshold in checked_thresholds(thresholds)
+    ]
     if not parts:
         return pd.DataFrame(columns=list(AT_THRESHOLD))
     table = pd.concat(parts, ignore_index=True)
-    of_group = table[["people", "design_effect", "outcome_rate"]].to_numpy(np.float64)
-    (people, effect, rate), ones = of_group.T, np.ones(len(table))
-    flagged, sensitivity, specificity, benefit, low, high, everybody = (
-        table[[*AT]].to_numpy(np.float64).T
-    )
+    curve = table[CURVE_COLUMNS].to_numpy(np.float64)
+    flagged, sensitivity, specificity, benefit, low, high, treat_all = curve.T
+
+    rate = table["outcome_rate"].to_numpy(np.float64)
     ppv = ratio(sensitivity * rate, flagged)
     shares = np.array([flagged, sensitivity, specificity, ppv])
-    n = people / effect * np.array([ones, rate, 1 - rate, flagged])
-    with np.errstate(invalid="ignore", divide="ignore"):
-        ends = [
-            np.where(n > 0, end, np.nan)
-            for end in wilson_interval(shares, n, NORMAL_REACH)
-        ]
-    for end, rows, own in zip(ENDS, (shares, *ends), (benefit, low, high)):
-        table[[f"{name}{end}" for name in SHARES]] = np.array([*rows, own]).T
-    table["avoided"] = (benefit - everybody) / odds_of(table["threshold"].to_numpy())
+    lows, highs = _share_intervals(table, shares)
+    rows_of = {
+        "": [*shares, benefit],
+        "_low": [*lows, low],
+        "_high": [*highs, high],
+    }
+    for end, rows in rows_of.items():
+        table[[f"{name}{end}" for name in SHARES]] = np.array(rows).T
+    odds = odds_of(table["threshold"].to_numpy())
+    table["avoided"] = (benefit - treat_all) / odds
     return table[[*AT_THRESHOLD]]
+
+
+def _at_threshold(
+    groups: pd.DataFrame, net_benefit: pd.DataFrame, threshold: float
+) -> pd.DataFrame:
+    """The rows of the groups that count, with their points of the decision curve."""
+    first = groups.index == groups.index[0]
+    counted = groups[groups["kept"].astype(bool) | first]
+    curves = net_benefit.reindex(columns=["group", "threshold", *CURVE_COLUMNS])
+    points = curves[np.abs(curves["threshold"] - threshold) < NEAR]
+    if len(curves) and points.empty:
+        raise refused("other threshold", t=threshold)
+    curves_there = points.drop(columns="threshold")
+    table: pd.DataFrame = counted.merge(curves_there, "left", "group")
+    return table.assign(threshold=threshold)
+
+
+def _share_intervals(
+    table: pd.DataFrame, shares: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Intervals of the shares flagged, of sensitivity, specificity and PPV."""
+    people = table["people"].to_numpy(np.float64)
+    effect = table["design_effect"].to_numpy(np.float64)
+    rate = table["outcome_rate"].to_numpy(np.float64)
+    of_whom = np.array([np.ones(len(table)), rate, 1 - rate, shares[0]])
+    n = people / effect * of_whom
+    with np.errstate(invalid="ignore", divide="ignore"):
+        low, high = wilson_interval(shares, n, NORMAL_REACH)
+        return np.where(n > 0, low, np.nan), np.where(n > 0, high, np.nan)

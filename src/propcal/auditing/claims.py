@@ -16,7 +16,7 @@ import pandas as pd
 
 from propcal.core.groups import EVERYBODY
 from propcal.errors import plain
-from propcal.numbers import Limit, known
+from propcal.numbers import known
 
 # overall: everybody taken together. shape: the calibration curve of everybody, and
 # where it errs. group: these people, whatever holds for the others. beyond: these
@@ -134,61 +134,39 @@ class Claim:
 
 
 def labelled_claims(
-    claims: Iterable[Claim], groups: pd.DataFrame, categories: pd.DataFrame
+    claims: Iterable[Claim], labels: Mapping[str, str]
 ) -> tuple[Claim, ...]:
-    """Claims with the labels and numbers of the tables beside them, which may be
-    protected.
-    """
-    claims = tuple(claims)
-    named = {
-        EVERYBODY.name,
-        *(name for claim in claims for name in (claim.who, claim.others_are)),
-    }
-    rows = {
-        row["group"]: row for _, row in groups[groups["group"].isin(named)].iterrows()
-    }
+    """Claims with what people call their groups."""
     return tuple(
         replace(
-            _with_numbers(claim, rows, categories),
-            label=rows[claim.who]["label"] if claim.who else "",
+            claim,
+            label=labels.get(claim.who, ""),
+            others_label=labels.get(claim.others_are, ""),
         )
         for claim in claims
     )
 
 
-def _with_numbers(
-    claim: Claim, groups: Mapping[str, Any], categories: pd.DataFrame
-) -> Claim:
+def with_numbers(claim: Claim, groups: pd.DataFrame, categories: pd.DataFrame) -> Claim:
+    """A claim with the numbers of the tables beside it, which may be protected."""
     if claim.kind == "cell":
-        cells = categories[
-            (categories["group"] == claim.who) & (categories["bin"] == claim.bin)
-        ]
-        return replace(claim, **numbers_of(cells.iloc[-1], "outcome_rate", "rate"))
-    if claim.who not in groups:
+        own = (categories["group"] == claim.who) & (categories["bin"] == claim.bin)
+        cell = categories[own].iloc[-1]
+        return replace(claim, **numbers_of(cell, "outcome_rate", "rate"))
+    if not claim.who:
         return claim
+    numbers = numbers_of(row_of(groups, claim.who))
     if claim.others_are:
-        row = groups[claim.others_are]
-        same = {
-            f"others{end}": row[f"observed_expected{end}"]
-            for end in ("", "_low", "_high")
-        }
-        return replace(
-            claim, **numbers_of(groups[claim.who]), **same, others_label=row["label"]
-        )
-    others = _others(claim, groups)
-    if claim.others > 0 and others > 0:
-        factor = others / claim.others
-    else:
-        factor = NAN
-    low = claim.others_low * factor
-    high = claim.others_high * factor
-    return replace(
-        claim,
-        **numbers_of(groups[claim.who]),
-        others=others,
-        others_low=low,
-        others_high=high,
-    )
+        others = row_of(groups, claim.others_are)
+        for end in ("", "_low", "_high"):
+            numbers[f"others{end}"] = others[f"observed_expected{end}"]
+    return replace(claim, **numbers)
+
+
+def row_of(groups: pd.DataFrame, name: str) -> pd.Series:
+    """The row of a group in a table of groups."""
+    _, row = next(groups[groups["group"] == name].iterrows())
+    return row
 
 
 def numbers_of(
@@ -206,27 +184,30 @@ def numbers_of(
     }
 
 
-def _others(claim: Claim, groups: Mapping[str, Any]) -> float:
-    """The O/E ratio of everybody else, from the numbers of everybody and of the
-    group.
+def with_others(claim: Claim, groups: pd.DataFrame) -> Claim:
+    """A claim whose O/E ratio of everybody else is that of the people in the table who
+    are not in the group.
     """
-    rows = [groups[name] for name in (EVERYBODY.name, claim.who)]
-    numbers = [
-        row[name]
-        for row in rows
-        for name in ("positives", "people", "mean_score", "outcome_rate")
-    ]
-    if not known(claim.others) or not all(
-        known(x) and not isinstance(x, Limit) for x in numbers
-    ):
-        return NAN
+    if claim.others_are or not known(claim.others):
+        return claim
+    whole = row_of(groups, EVERYBODY.name)
+    part = row_of(groups, claim.who)
     events, expected = (
-        rows[0]["people"] * rows[0][name] - rows[1]["people"] * rows[1][name]
-        for name in ("outcome_rate", "mean_score")
+        whole["people"] * whole[rate] - part["people"] * part[rate]
+        for rate in ("outcome_rate", "mean_score")
     )
+    others = NAN
+    factor = NAN
     if expected > 0 and events >= 0:
-        return float(events / expected)
-    return NAN
+        others = float(events / expected)
+    if claim.others > 0 and others > 0:
+        factor = others / claim.others
+    return replace(
+        claim,
+        others=others,
+        others_low=claim.others_low * factor,
+        others_high=claim.others_high * factor,
+    )
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,6 +1,4 @@
-"""Findings: everything that is measured of one score, and of whom, before it is put
-into tables and words.
-"""
+"""Findings: everything that is measured of one score, and of whom, before words."""
 
 from __future__ import annotations
 
@@ -12,15 +10,26 @@ import numpy as np
 import pandas as pd
 
 from propcal.auditing.audit_claims import (
+    Decisions,
+    cell_claims,
     error_regions,
     group_claims,
     largest_errors,
     too_few_events,
 )
+from propcal.auditing.audit_tables import (
+    AuditTables,
+    categories_table,
+    groups_table,
+    smallest_alpha_table,
+    stacked,
+    tests_table,
+)
 from propcal.auditing.bin_free import bin_free_table
-from propcal.auditing.claims import Claim
+from propcal.auditing.claims import Claim, with_numbers, with_others
 from propcal.auditing.decision import decide
 from propcal.auditing.headcount import Counts
+from propcal.auditing.loss_intervals import debiased, losses, ranges_unsure
 from propcal.auditing.named_errors import name_errors
 from propcal.auditing.profile import JudgedGroups, Profile, audited_groups, profiles
 from propcal.auditing.statistics.chance import Chance, enough_people
@@ -42,6 +51,8 @@ from propcal.metrics import CategoryRule
 from propcal.numbers import plural
 from propcal.options import AuditRule, Identity, argument_of
 
+EXACT_BITS = 32  # of scores that are not rounded
+
 
 @dataclass(frozen=True, eq=False)
 class AuditedPeople:
@@ -53,6 +64,9 @@ class AuditedPeople:
     people : int
     positives, weight : float
         Weighted number of people with the outcome, and of all.
+    outcome_rate : float
+        The exact one, also if counts are protected: it decides what is said of a rare
+        outcome, and is not printed.
     missing : dict
         For each attribute that is missing for some people, for how many.
     at_ends : int
@@ -81,6 +95,7 @@ class AuditedPeople:
     people: int
     positives: float
     weight: float
+    outcome_rate: float
     missing: dict[str, int]
     at_ends: int
     resolution_bits: int
@@ -100,32 +115,34 @@ class AuditedPeople:
         cls, atoms: Atoms, counts: Counts, clusters: int, rounding: LossBounds | None
     ) -> AuditedPeople:
         """From atoms without clusters, and their counts."""
-        weight = atoms.weight.astype(np.float64)
         patterns = atoms.patterns
-        heaviest = ratio(atoms.weight_sq, weight, 0.0).max()
-        named = [
+        weight = atoms.weight.astype(np.float64)
+        total_weight = float(weight.sum())
+        positives = float(atoms.positives.sum())
+        heaviest = float(ratio(atoms.weight_sq, weight, 0.0).max())
+        with_missing = [
             name
             for name, levels in zip(patterns.attributes, patterns.levels)
             if None in levels
         ]
-        missing = (
-            np.rint(counts.missing.people.sum(axis=0)).astype(int).ravel().tolist()
-        )
+        missing = np.rint(counts.missing.people.sum(axis=0)).astype(int).ravel()
+        at_ends = counts.at_ends.people[..., 1].sum()
         return cls(
             patterns=patterns,
             people=atoms.n_people,
-            positives=float(atoms.positives.sum()),
-            weight=float(weight.sum()),
-            missing=dict(zip(named, missing)),
-            at_ends=round(float(counts.at_ends.people[..., 1].sum())),
+            positives=positives,
+            weight=total_weight,
+            outcome_rate=positives / total_weight,
+            missing=dict(zip(with_missing, missing.tolist())),
+            at_ends=round(float(at_ends)),
             resolution_bits=atoms.resolution_bits,
             rounding=rounding,
             frequencies=atoms.frequencies,
             soft_labels=atoms.soft_labels,
             clusters=clusters,
             rows=atoms.weighted_rows,
-            heaviest=float(heaviest / weight.sum()),
-            effective=float(weight.sum() ** 2 / atoms.weight_sq.sum()),
+            heaviest=heaviest / total_weight,
+            effective=total_weight**2 / float(atoms.weight_sq.sum()),
             fingerprint=atoms.fingerprint(),
             left_out=LeftOutReport.of(atoms),
             unused_id=atoms.unused_id,
@@ -158,24 +175,54 @@ def settings_and_names(arguments: Mapping[str, Any]) -> tuple[AuditSettings, Ide
     """The arguments of an audit, without its data: settings, and names for its
     words.
     """
-    called = {argument_of(f): f.name for f in fields(Identity)}
-    settings = {name: value for name, value in arguments.items() if name not in called}
-    names = {called[name]: value for name, value in arguments.items() if name in called}
+    field_of = {argument_of(each): each.name for each in fields(Identity)}
+    settings = {}
+    names = {}
+    for argument, value in arguments.items():
+        if argument in field_of:
+            names[field_of[argument]] = value
+        else:
+            settings[argument] = value
     return AuditSettings(**settings), Identity(**names)
 
 
 @dataclass(frozen=True, eq=False)
 class Findings:
-    """What was measured, of whom, and by which rule.
+    """What was measured, of whom, and by which rule: exact, or protected.
 
-    `claims` are what is stated of everybody and of groups, `left` the O/E ratios that
-    they leave of other errors. `certain` has for each group tested how far off it can
-    be, with 95 % confidence for all together and for each alone. `untested` says why
-    there are no tests (empty if there are), `min_share` from which share a cell counts,
-    `fitted_on_these` whether the score was corrected by something fitted to these
-    people (None: it was not corrected), `shared` the atoms if they are shared ones,
-    `shared_losses` what their exact losses can be; `bin_free` has the measures without
-    bins, if they were asked for; `called` is the name of the score in a comparison.
+    Everything that an audit prints is made from findings, by `assemble`.
+
+    Attributes
+    ----------
+    rule : AuditSettings
+    people : AuditedPeople
+    table : Categories
+    noise : Chance
+    profiles : list of Profile
+        Everything measured of each group; an audit does not keep them.
+    shown : AuditTables
+        What is shown of groups, cells, curves and thresholds.
+    claims : tuple of Claim
+        What is stated of everybody, groups and cells, with the numbers that are shown.
+    untested : str
+        Why there are no tests; empty if there are.
+    min_share : float
+        From which share of all people a cell counts.
+    fitted_on_these : bool or None
+        Whether the score was corrected by something fitted to these people; None if it
+        was not corrected.
+    counts : Counts
+    shared : Atoms or None
+        The atoms, if they are shared ones.
+    shared_losses : LossBounds or None
+        What the exact losses of shared atoms can be.
+    called : str
+        The name of the score in a comparison.
+    conclusion : str
+        What the verdict came to, of findings that an audit keeps: protected counts do
+        not change it.
+    fewest : int
+        Smaller counts are protected; 0 if the numbers are exact.
     """
 
     rule: AuditSettings
@@ -183,18 +230,17 @@ class Findings:
     table: Categories
     noise: Chance
     profiles: list[Profile]
-    tests: list[CalibrationTest]
+    shown: AuditTables
     claims: tuple[Claim, ...]
-    left: dict[str, Estimate]
-    certain: dict[str, tuple[float, float]]
     untested: str
     min_share: float
     fitted_on_these: bool | None
     counts: Counts
     shared: Atoms | None = None
     shared_losses: LossBounds | None = None
-    bin_free: pd.DataFrame | None = None
     called: str = ""
+    conclusion: str = ""
+    fewest: int = 0
 
     def subject(self, identity: Identity) -> Identity:
         """The identity under which a verdict speaks of the score; in a comparison each
@@ -202,18 +248,17 @@ class Findings:
         """
         if not self.called:
             return identity
-        own = f"“{self.called}”"
-        return replace(
-            identity, score=f"{identity.score} ({own})" if identity.score else own
-        )
+        name = f"“{self.called}”"
+        if identity.score:
+            name = f"{identity.score} ({name})"
+        return replace(identity, score=name)
 
-    def without_samples(self) -> Findings:
-        """Without people and draws: what an audit keeps, so that its counts can be
-        protected later.
+    def kept(self, conclusion: str) -> Findings:
+        """What an audit keeps, so that its counts can be protected later: neither
+        people nor draws.
         """
-        return replace(
-            self, profiles=[], noise=replace(self.noise, rates=self.noise.rates[:0])
-        )
+        noise = replace(self.noise, rates=self.noise.rates[:0])
+        return replace(self, profiles=[], noise=noise, conclusion=conclusion)
 
 
 def find(
@@ -225,69 +270,80 @@ def find(
 ) -> Findings:
     """Measure everything, from atoms that may have clusters of repeated people."""
     rng = Draws(rule.random_state)
-    keyed = atoms
-    atoms = without_keys(atoms)
-    bare = without_clusters(atoms)
+    people = without_keys(atoms)
+    bare = without_clusters(people)
     check_outcome_groups(bare)
-    sizes = audited_groups(bare, rule.words(), n_memberships=len(atoms.patterns))
+    sizes = audited_groups(bare, rule.words(), n_memberships=len(people.patterns))
     table = rule.table(bare, or_everybody=True)
-    noise = Chance.of(atoms, table, rule.n_draws, rng)
+    noise = Chance.of(people, table, rule.n_draws, rng)
     enough = enough_people(noise.people, table.people, noise.effect, rule.min_people)
     table = replace(table, eligible=table.eligible & enough)
     judged = JudgedGroups.of(bare, rule.min_group, rule.min_events)
     least = min(rule.min_people, rule.min_group)
-    measured = profiles(atoms, sizes, judged, least, rule.thresholds, rng, progress)
+    measured = profiles(people, sizes, judged, least, rule.thresholds, rng, progress)
     everybody = measured[0].sample
+
     untested = _untested(bare, everybody)
-    tests: list[CalibrationTest] = []
+    decisions = Decisions()
+    bin_free = None
     if not untested:
         _check_enough(everybody, rule.within)
-        tests, _ = decide(atoms, everybody, table, sizes, judged, noise.effect)
-    named = {EVERYBODY.name, *(test.test for test in tests)}
-    tested = [
-        one
-        for one in measured
-        if one.size.group.name in named and not one.size.left_out
-    ]
-    claims, left = _claims(atoms, measured, tested, tests)
-    if untested:
-        errors = []
-    else:
-        errors = largest_errors([one.sample for one in tested])
+        tests, _ = decide(people, everybody, table, sizes, judged, noise.effect)
+        decisions = _decisions(people, measured, tests)
+        if rule.bin_free:
+            bin_free = _bin_free(people, measured, rule)
+
     min_share = rule.share_of(table.bins)
-    counts = Counts.of(
-        atoms, [one.size.group for one in measured], table.bins, rule.thresholds
+    categories = categories_table(
+        table, noise, rule, min_share, any_error=decisions.any_error
+    )
+    shown = AuditTables(
+        groups=groups_table(measured, decisions, bare.patterns),
+        categories=categories,
+        losses=losses(table, noise, rule.rho),
+        debiased=debiased(table, noise, rule.rho),
+        curves=stacked(measured, "curve"),
+        net_benefit=stacked(measured, "thresholds"),
+        distribution=stacked(measured, "bars"),
+        tests=tests_table(decisions.tests),
+        smallest_alpha=smallest_alpha_table(table, gamma=rule.gamma, rho=rule.rho),
+        bin_free=bin_free,
     )
 
-    def bounds(own: Atoms) -> LossBounds:
-        return loss_bounds(
-            own, table, rho=rule.rho, min_share=min_share, min_people=rule.min_people
-        )
-
-    if bare.resolution_bits < 32 and fitted_on_these is None:
-        rounding = bounds(bare)
-    else:
-        rounding = None
-    shared = keyed if keyed.shared is not None else None
+    groups = [one.size.group for one in measured]
+    counts = Counts.of(people, groups, table.bins, rule.thresholds)
+    rounding = None
+    if bare.resolution_bits < EXACT_BITS and fitted_on_these is None:
+        rounding = _loss_bounds(bare, table, rule, min_share)
+    shared = None
+    shared_losses = None
+    if atoms.shared is not None:
+        shared = atoms
+        shared_losses = _loss_bounds(atoms, table, rule, min_share)
+    claims = _all_claims(decisions, shown, cells_unsure=ranges_unsure(shared_losses))
     return Findings(
         rule=rule,
         people=AuditedPeople.of(bare, counts, everybody.n_clusters, rounding),
         table=table,
         noise=noise,
         profiles=measured,
-        tests=tests,
+        shown=shown,
         claims=claims,
-        left=left,
-        certain={one.size.group.name: pair for one, pair in zip(tested, errors)},
         untested=untested,
         min_share=min_share,
         fitted_on_these=fitted_on_these,
         counts=counts,
         shared=shared,
-        shared_losses=None if shared is None else bounds(shared),
-        bin_free=None
-        if untested or not rule.bin_free
-        else _bin_free(atoms, measured, rule),
+        shared_losses=shared_losses,
+    )
+
+
+def _loss_bounds(
+    atoms: Atoms, table: Categories, rule: AuditSettings, min_share: float
+) -> LossBounds:
+    """What the losses of the exact scores can be."""
+    return loss_bounds(
+        atoms, table, rho=rule.rho, min_share=min_share, min_people=rule.min_people
     )
 
 
@@ -295,35 +351,50 @@ def _check_enough(everybody: Sample, within: float | None) -> None:
     """Refuse a question that these people could not answer even if the score were
     right.
     """
+    if within is None:
+        return
     expected = everybody.expected
-    total = everybody.total
-    effect = everybody.variance_ratio
-    if within is not None and (
-        why := too_few_events(within, expected, expected / total, effect)
-    ):
+    rate = expected / everybody.total
+    why = too_few_events(within, expected, rate, everybody.variance_ratio)
+    if why:
         raise refused("within too narrow", within=within, why=why)
 
 
-def _claims(
-    atoms: Atoms,
-    measured: list[Profile],
-    tested: list[Profile],
-    tests: Sequence[CalibrationTest],
-) -> tuple[tuple[Claim, ...], dict[str, Estimate]]:
-    """What is stated of everybody and of groups, and what that leaves of other
-    errors.
+def _decisions(
+    atoms: Atoms, measured: list[Profile], tests: Sequence[CalibrationTest]
+) -> Decisions:
+    """What follows from the tests: claims on everybody and on groups, and how far off
+    each group tested can be.
     """
-    if not any(test.rejected for test in tests):
-        return (), {}
-    own = with_effect(without_clusters(atoms), repeat_effect(atoms))
-    parts = [
-        one.size.group
-        for one in tested[1:]
-        if one.size.people < measured[0].size.people
+    names = {EVERYBODY.name, *(test.test for test in tests)}
+    tested = [
+        one
+        for one in measured
+        if one.size.group.name in names and not one.size.left_out
     ]
-    errors = name_errors(own, parts, tests)
-    regions = error_regions(own, curve=errors.curve)
-    return group_claims(atoms, measured, tests, errors, regions), errors.left
+    limits = largest_errors([one.sample for one in tested])
+    certain = {one.size.group.name: pair for one, pair in zip(tested, limits)}
+    if not any(test.rejected for test in tests):
+        return Decisions(tests, certain=certain)
+
+    with_repeats = with_effect(without_clusters(atoms), repeat_effect(atoms))
+    everybody = measured[0].size
+    parts = [one.size.group for one in tested[1:] if one.size.people < everybody.people]
+    errors = name_errors(with_repeats, parts, tests)
+    regions = error_regions(with_repeats, curve=errors.curve)
+    claims = group_claims(atoms, measured, tests, errors, regions)
+    return Decisions(tests, claims, errors.left, certain)
+
+
+def _all_claims(
+    decisions: Decisions, shown: AuditTables, *, cells_unsure: bool
+) -> tuple[Claim, ...]:
+    """The claims on everybody, groups and cells, with the numbers of the shown."""
+    claims = list(decisions.claims)
+    if not cells_unsure:
+        claims += cell_claims(decisions.tests, decisions.claims, shown.categories)
+    numbered = (with_numbers(claim, shown.groups, shown.categories) for claim in claims)
+    return tuple(with_others(claim, shown.groups) for claim in numbered)
 
 
 def _bin_free(
@@ -345,15 +416,14 @@ def _bin_free(
 def _untested(atoms: Atoms, everybody: Sample) -> str:
     """Why nothing can be tested, or an empty text."""
     if atoms.soft_labels:
-        swapped = bool(np.all((atoms.score == 0) | (atoms.score == UNIT)))
-        if swapped:
-            hint = "; scores are all 0 or 1: are score and outcome swapped?"
-        else:
-            hint = ""
-        return f"the outcomes are soft labels, whose noise is not known{hint}"
+        why = "the outcomes are soft labels, whose noise is not known"
+        if np.all((atoms.score == 0) | (atoms.score == UNIT)):
+            why += "; scores are all 0 or 1: are score and outcome swapped?"
+        return why
     if everybody.cluster is None or everybody.n_clusters >= FEWEST_CLUSTERS:
         return ""
+    values = plural(everybody.n_clusters, "different value")
     return (
-        f"the patient ID column (cluster) has about {plural(everybody.n_clusters, 'different value')}, too "
-        "few to see how much patients differ. Name a column that identifies patients, not sites"
+        f"the patient ID column (cluster) has about {values}, too few to see how much "
+        "patients differ. Name a column that identifies patients, not sites"
     )

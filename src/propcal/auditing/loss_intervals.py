@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from propcal.auditing.audit import Audit
 
 
+NO_CELLS = "no cell has enough data"
 LOSS_COLUMNS = ("value", "where", "floor_median", "floor_95", "p_value", "low", "high")
 
 
@@ -97,10 +98,8 @@ def losses(
     rho: float,
     *,
     confidence: float = CONFIDENCE,
-    labels: Mapping[str, str] | None = None,
 ) -> pd.DataFrame:
-    """MC, PMC and DC loss over the eligible categories, by name; `labels` are what
-    people call the groups.
+    """MC, PMC and DC loss over the eligible categories, by name.
 
     Columns are the value, where it is attained, what chance alone would show, a p-value
     and an interval.
@@ -109,7 +108,7 @@ def losses(
     chosen = table.eligible
     if not chosen.any():
         nothing = float("nan")
-        rows = [(nothing, "no cell has enough data", *[nothing] * 5)] * len(LOSSES)
+        rows = [(nothing, NO_CELLS, *[nothing] * 5)] * len(LOSSES)
         return pd.DataFrame(rows, names, LOSS_COLUMNS)
     values = loss_values(table.outcome_rate, table.mean_score, chosen, rho)
     floors = loss_values(noise.rates, table.mean_score, chosen, rho)
@@ -119,7 +118,7 @@ def losses(
         _gap_limits(low, high, score, criterion(rho)) for criterion in CRITERIA.values()
     ]
     ends.append(_ratio_limits(low, high, chosen, rho))
-    places = _where(table, rho, labels or {})
+    places = where_attained(table, rho)
     rows = [
         (
             float(values[i]),
@@ -200,8 +199,15 @@ def _furthest_apart(
     return pair
 
 
-def _where(table: Categories, rho: float, labels: Mapping[str, str]) -> list[str]:
-    """Where each loss is attained, in words."""
+def where_attained(
+    table: Categories, rho: float, labels: Mapping[str, str] | None = None
+) -> list[str]:
+    """Where each loss is attained, in words; `labels` are what people call the
+    groups.
+    """
+    labels = labels or {}
+    if not table.eligible.any():
+        return [NO_CELLS] * len(LOSSES)
     n_bins = len(table.bins)
     places = loss_places(table, rho)
     words = [

@@ -184,7 +184,9 @@ class FeatureTable:
         return replace(self, codes=np.ascontiguousarray(self.codes[:, rows]))
 
 
-def bin_features(source: LazyColumns, names: Sequence[str] | None = None) -> FeatureTable:
+def bin_features(
+    source: LazyColumns, names: Sequence[str] | None = None
+) -> FeatureTable:
     """Turn columns into codes; levels and cut points are chosen from a sample of the
     rows.
 

@@ -22,7 +22,7 @@ from propcal.auditing.claims import FITTING, Claim, Note, Verdict, numbers_of
 from propcal.auditing.findings import Findings
 from propcal.auditing.loss_intervals import RATIO, ranges_unsure, shared_bounds
 from propcal.auditing.profile import FEWEST_EFFECTIVE
-from propcal.auditing.statistics.hypothesis_tests import SIGNIFICANCE, CalibrationTest
+from propcal.auditing.statistics.hypothesis_tests import SIGNIFICANCE
 from propcal.auditing.statistics.measures import reversed_area
 from propcal.core.atoms import Atoms
 from propcal.core.groups import MISSING
@@ -43,7 +43,6 @@ from propcal.options import Identity
 if TYPE_CHECKING:
     from propcal.auditing.audit import Audit
 
-TESTED = list(CalibrationTest.__dataclass_fields__)  # columns of the table of tests
 MOST_SENTENCES = 4  # what does not fit is in the tables
 # if the score could be off by more than this share overall, the data cannot judge it
 TOO_UNSURE = 0.3
@@ -54,8 +53,6 @@ def verdict_of(
     identity: Identity,
     claims: tuple[Claim, ...],
     groups: pd.DataFrame,
-    tests: pd.DataFrame | None = None,
-    conclusion: str = "",
 ) -> Verdict:
     """Put the claims into words; if groups are protected, the conclusion is that of the
     exact ones.
@@ -70,8 +67,8 @@ def verdict_of(
     within = rule.within
     unit = identity.unit
     identity = findings.subject(identity)
-    if tests is None:
-        tests = pd.DataFrame(findings.tests, columns=TESTED)
+    tests = findings.shown.tests
+    conclusion = findings.conclusion
     too_small = sentence(
         "verdict",
         "too_small",
@@ -213,7 +210,7 @@ def notes_of(
     else:
         covered = 0
     why = sorted(set(left_out["reason"]))
-    rate = float(everybody["outcome_rate"])
+    rate = findings.people.outcome_rate
     about = (
         len(left_out),
         why,

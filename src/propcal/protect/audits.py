@@ -1,40 +1,38 @@
-"""An audit as it may be handed on: its own findings and statistics, and protected
-counts.
+"""Audits for release: findings are protected once, before they are put into words.
+
+Statistics and findings stay those of the audit; counts are protected, and everything
+that follows from them is computed from the counts that are shown.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from propcal.auditing.audit import Audit, settings_of
-from propcal.auditing.audit_tables import ENDS, categories_frame, stacked_columns
-from propcal.auditing.bin_free import BinFree
-from propcal.auditing.claims import Claim, Verdict, labelled_claims
+from propcal.auditing.audit import Audit, assemble
+from propcal.auditing.audit_tables import ENDS, AuditTables, stacked_columns
+from propcal.auditing.claims import Claim, with_numbers
 from propcal.auditing.findings import AuditedPeople, Findings
 from propcal.auditing.headcount import Headcount, ScoreValues
-from propcal.auditing.loss_intervals import loss_places, loss_values, losses
-from propcal.auditing.names import CHANCE, LOSSES, TOO_HIGH, TOO_LOW, WRONG
 from propcal.auditing.statistics.hypothesis_tests import NOT_OF_GROUPS
 from propcal.auditing.statistics.measures import net_benefit_variance, threshold_columns
 from propcal.core.atoms import LeftOutReport
-from propcal.core.grid import BoolArray, IntArray, from_grid
-from propcal.numbers import RATIO_DIGITS, Limit, printed_rate
+from propcal.core.grid import BoolArray, FloatArray, IntArray, from_grid
+from propcal.numbers import RATIO_DIGITS, Limit, known
 from propcal.protect.disclosure_rule import (
     P_DIGITS,
     SATURATED,
-    VARIANCE,
     Rule,
     moved,
     shown_p,
 )
 from propcal.protect.shared_atoms import are_shared
+from propcal.protect.shown_cells import ShownCells
 from propcal.protect.shown_counts import (
     CURVE_DIGITS,
     Sets,
@@ -43,7 +41,12 @@ from propcal.protect.shown_counts import (
     shown_table,
 )
 
-MADE_OF_COUNTS = ("rate_low", "rate_high", "proportional_gap", "cutoff")  # of cells
+STATISTIC_DIGITS = 1
+EFFECT_DIGITS = 1  # of design effects
+SMALLEST_EFFECT = 0.1
+MEAN_SQUARE_DIGITS = 4
+TYPICAL_DIGITS = 3
+REACH = 1.96  # standard errors
 
 
 def protected_audit(audit: Audit, fewest: int | None) -> Audit:
@@ -61,438 +64,293 @@ def protected_audits(audits: Sequence[Audit], fewest: int | None) -> list[Audit]
         return [*audits]
     if are_shared(findings[0].shared, rule.fewest):  # they were protected before
         return [*audits]
-    sets = Sets()
+    protected = protected_findings(findings, rule)
+    return [assemble(one, audit.identity) for one, audit in zip(protected, audits)]
+
+
+def protected_findings(findings: Sequence[Findings], rule: Rule) -> list[Findings]:
+    """What may be shown of different scores of the same people."""
     groups = findings[0].counts.groups
+    sets = Sets()
     totals = sets.add(findings[0].counts.totals)
-    # groups in the order of each audit
-    whole = [
-        totals[[groups.index(group) for group in one.counts.groups]] for one in findings
-    ]
-    places = [
-        np.concatenate([own, sets.add_ranges(one.counts, own)], axis=1)
-        for own, one in zip(whole, findings)
-    ]
+    places = []
+    for one in findings:
+        in_own_order = [groups.index(group) for group in one.counts.groups]
+        whole = totals[in_own_order]
+        ranges_and_above = sets.add_ranges(one.counts, whole)
+        places.append(np.concatenate([whole, ranges_and_above], axis=1))
     shown = sets.shown(rule)
     return [
-        _ProtectedAudit(*each, shown).audit() for each in zip(audits, findings, places)
+        _ProtectedFindings(one, own, shown).findings()
+        for one, own in zip(findings, places)
     ]
 
 
-class _ProtectedAudit:
+class _ProtectedFindings:
     """The counts of an audit as they are shown, and everything that follows from
     them.
     """
 
-    def __init__(
-        self, audit: Audit, findings: Findings, places: IntArray, shown: ShownCounts
-    ) -> None:
+    def __init__(self, exact: Findings, places: IntArray, shown: ShownCounts) -> None:
         """`places` are those of each group, of its risk ranges, and of its people above
         each edge.
         """
-        self.exact = audit
-        self.findings = findings
+        self.exact = exact
+        self.counts = exact.counts
         self.rule = shown.rule
-        self.counts = findings.counts
-        self.n = len(places)
-        n_ranges = len(findings.counts.bins)
-        # thresholds near hidden edges are not shown
-        self.hidden_edges = np.isnan(shown.people[places[:, 1 + n_ranges :]])
-        headcount = Headcount.joined([self.counts.totals, self.counts.ranges])
-        own = np.concatenate([places[:, 0], places[:, 1 : 1 + n_ranges].ravel()])
-        self.shown = ShownCounts.part_of(shown, own, headcount, self._values())
-        self.large = self.shown.large[: self.n] & ~self._saturated()
+        self.n_groups = len(places)
         self.names = [group.name for group in self.counts.groups]
+        whole, ranges, above = np.split(places, [1, 1 + len(self.counts.bins)], axis=1)
+        # thresholds near hidden edges are not shown
+        self.hidden_edges = np.isnan(shown.people[above])
+        own = np.concatenate([whole.ravel(), ranges.ravel()])
+        headcount = Headcount.joined([self.counts.totals, self.counts.ranges])
+        self.shown = ShownCounts.part_of(shown, own, headcount, self._scores())
+        self.large = self.shown.large[: self.n_groups] & ~self._saturated()
+        self.cells = ShownCells(exact, self.shown, first=self.n_groups)
 
-    def _values(self) -> Iterator[tuple[int, ScoreValues]]:
-        """The different scores of groups and cells."""
+    def _scores(self) -> Iterator[tuple[int, ScoreValues]]:
+        """The different scores of groups and cells, with their places."""
         edges = from_grid(self.counts.bins.edges)
         edges[-1] = np.inf
-        for g, values in enumerate(self.counts.values or []):
-            yield g, values
-            for j, (low, high) in enumerate(pairwise(edges)):
-                yield self.n + g * (len(edges) - 1) + j, values.between(low, high)
+        for g, scores in enumerate(self.counts.values or []):
+            yield g, scores
+            first = self.n_groups + g * len(self.counts.bins)
+            for place, (low, high) in enumerate(pairwise(edges), start=first):
+                yield place, scores.between(low, high)
 
     def _saturated(self) -> BoolArray:
-        """Groups with so few different scores that their measures together tell a small
-        count.
+        """Groups with so few different scores that their measures together reveal a
+        small count.
         """
-        found = np.zeros(self.n, dtype=np.bool_)
-        for g, own in enumerate(self.counts.values or []):
-            either = np.concatenate([own.events, own.people - own.events])
-            found[g] = len(own.score) <= SATURATED and bool(
-                self.rule.small(either).any()
-            )
-        return found
+        saturated = np.zeros(self.n_groups, dtype=np.bool_)
+        for g, scores in enumerate(self.counts.values or []):
+            others = scores.people - scores.events
+            small = self.rule.small(np.concatenate([scores.events, others]))
+            saturated[g] = len(scores.score) <= SATURATED and bool(small.any())
+        return saturated
 
-    def audit(self) -> Audit:
-        """The audit with everything replaced that counts give away."""
-        from propcal.documents.audit_sentences import notes_of
-
+    def findings(self) -> Findings:
+        """The findings with everything replaced that counts reveal."""
         exact = self.exact
-        findings = replace(self.findings, people=self._people())
         groups = self._groups()
-        categories = self._categories()
-        debiased = exact.debiased.apply(
-            lambda column: printed(
-                column, 4 if str(column.name).startswith("mean") else 3
-            )
-        )
-        notes = notes_of(findings, exact.identity, exact.groups)
-        return replace(
-            exact,
-            verdict=self._verdict(groups, categories),
-            losses=self._losses(),
-            debiased=debiased,
-            categories=categories,
+        categories = self.cells.categories()
+        shown = AuditTables(
             groups=groups,
+            categories=categories,
+            losses=self.cells.losses(),
+            debiased=exact.shown.debiased.apply(_printed_mean_squares),
             curves=self._curves(),
             net_benefit=self._net_benefit(),
             distribution=self._distribution(),
-            notes=(*notes, protection_note(self.rule, exact.identity.unit)),
-            settings={**settings_of(findings), "fingerprint": None},
+            tests=self._tests(),
             smallest_alpha=None,
             bin_free=self._bin_free(),
-            _source=None,
+        )
+        claims = [self._claim(claim, groups, categories) for claim in exact.claims]
+        return replace(
+            exact,
+            people=self._people(),
+            shown=shown,
+            claims=tuple(claims),
+            fewest=self.rule.fewest,
         )
 
     def _groups(self) -> pd.DataFrame:
-        exact = self.exact.groups
-        finding = exact["finding"].tolist()
-        ratio = exact["observed_expected"].tolist()
-        small = np.asarray(self.shown.small[:, : self.n].any(axis=0)).tolist()
-        columns: dict[str, Any] = {
-            "design_effect": printed(exact["design_effect"].clip(lower=0.1), 1),
-            **{
-                f"left_over{end}": printed(exact[f"left_over{end}"], 2, self.large)
-                for end in ENDS
-            },
-            **{
-                name: self._certain(exact[name])
-                for name in ("certain_within", "shown_within")
-            },
-            "limits": [
-                self._limits(i, finding[i], ratio[i]) if small[i] else None
-                for i in range(self.n)
-            ],
-        }
-        return shown_table(exact, self.shown, range(self.n), self.large, **columns)
+        """The table of groups."""
+        exact = self.exact.shown.groups
+        effect = exact["design_effect"].clip(lower=SMALLEST_EFFECT)
+        columns: dict[str, Any] = {"design_effect": printed(effect, EFFECT_DIGITS)}
+        for end in ENDS:
+            left_over = exact[f"left_over{end}"]
+            columns[f"left_over{end}"] = printed(left_over, RATIO_DIGITS, self.large)
+        for name in ("certain_within", "shown_within"):
+            columns[name] = self._largest_errors(exact[name])
 
-    def _certain(self, exact: pd.Series) -> list[float]:
+        limits: list[tuple[Any, Any] | None] = [None] * self.n_groups
+        small = self.shown.small[:, : self.n_groups].any(axis=0)
+        for i in np.flatnonzero(small).tolist():
+            ratio = float(exact["observed_expected"].iloc[i])
+            limits[i] = self.shown.limits_at(i, exact["finding"].iloc[i], ratio)
+        columns["limits"] = limits
+        sets = range(self.n_groups)
+        return shown_table(exact, self.shown, sets, self.large, **columns)
+
+    def _largest_errors(self, exact: pd.Series) -> list[float]:
         """The largest error that the data allow, rounded up as it is printed; no limit
         for few people.
         """
-        whole = np.ceil(exact.to_numpy(dtype=np.float64) * 10**P_DIGITS) / 10**P_DIGITS
-        return [float(x) for x in np.where(self.large | np.isnan(whole), whole, np.inf)]
-
-    def _limits(self, i: int, finding: str, exact: float) -> tuple[Any, Any]:
-        """What may be said of a rate and an O/E ratio where a count is small; it
-        supports the finding.
-
-        Half or twice the predicted events is only said where several counts are so
-        small or large.
-        """
-        people = self.shown.people[i]
-        mean = self.shown.mean[i]
-        fewest = self.rule.fewest
-        if np.isnan(mean):
-            return float("nan"), float("nan")
-        few = bool(self.shown.small[0, i])  # with the outcome, or else without it
-        if few:
-            rate = Limit((fewest - 0.5) / people, "below")
-        else:
-            rate = Limit(1 - (fewest - 0.5) / people, "above")
-        if np.isnan(people) or finding not in WRONG:
-            return (float("nan") if np.isnan(people) else rate), float("nan")
-        expected = mean * people
-        high = finding == TOO_HIGH
-        if high:
-            ratio = Limit(
-                0.5 if exact < 0.5 and (expected >= fewest - 1 or not few) else 1.0,
-                "below",
-            )
-        else:
-            ratio = Limit(
-                2.0 if exact > 2 and (2 * expected <= fewest - 6 or not few) else 1.0,
-                "above",
-            )
-        clear = high == few and (rate < mean) == high
-        return (rate if clear else Limit(printed_rate(mean), ratio.side)), ratio
-
-    def _categories(self) -> pd.DataFrame:
-        """The table of cells: numbers by the code of the audit, findings are the
-        audit's.
-        """
-        exact = self.exact.categories
-        shown = self.shown
-        places = self._places[self.findings.table.people > 0]
-        cells = categories_frame(self._cells, self.exact.identity.unit)
-        low, high = (
-            cells[end].to_numpy().round(CURVE_DIGITS) for end in ("low", "high")
-        )
-        finding = exact["finding"].to_numpy()
-        agree = np.select(
-            [finding == TOO_LOW, finding == TOO_HIGH, finding == CHANCE],
-            [low > 0, high < 0, (low <= 0) & (high >= 0)],
-            True,
-        ).astype(bool)
-        rates = cells["outcome_rate"].tolist()
-        gaps = cells["gap"].tolist()
-        for row in np.flatnonzero(shown.small[:, places].any(axis=0)).tolist():
-            rates[row] = rate = self._limits(places[row], finding[row], 1.0)[0]
-            known = isinstance(rate, Limit)
-            gaps[row] = (
-                Limit(rate - shown.mean[places[row]], rate.side) if known else np.nan
-            )
-        numbers = {name: cells[name].to_numpy() for name in MADE_OF_COUNTS}
-        numbers |= {
-            "low": np.where(agree, low, np.nan),
-            "high": np.where(agree, high, np.nan),
-        }
-        numbers["detectable_gap"] = (
-            exact["detectable_gap"].to_numpy().round(CURVE_DIGITS)
-        )
-        return shown_table(
-            exact, shown, places, outcome_rate=rates, gap=gaps, **numbers
-        )
-
-    @cached_property
-    def _places(self) -> Any:
-        """Where the cells of the audit's table are among all sets."""
-        place = {group: g for g, group in enumerate(self.counts.groups)}
-        rows = np.array(
-            [place[group] for group in self.findings.table.collection.groups],
-            dtype=np.int64,
-        )
-        n_ranges = len(self.counts.bins)
-        return self.n + rows[:, None] * n_ranges + np.arange(n_ranges)
-
-    @cached_property
-    def _cells(self) -> Findings:
-        """The audit's cells with the counts that are shown; cells without have no
-        numbers.
-
-        Moved counts make a cell worth fewer independent people.
-        """
-        exact = self.findings
-        places = self._places
-        shown = self.shown
-        known = shown.known[places]
-        mean = shown.mean[places]
-        people, events = (
-            np.where(known, each[places], np.nan)
-            for each in (shown.people, shown.events)
-        )
-        with np.errstate(invalid="ignore", divide="ignore"):
-            rate = events / people
-            effect = np.maximum(
-                np.round(exact.table.people / exact.noise.effective, 1), 0.1
-            )
-            added = (
-                VARIANCE * (1 + rate**2) / people + shown.mean_variance[places] * people
-            )
-            effective = people / (effect + added / (rate * (1 - rate)))
-        sums = {
-            "weight": people,
-            "positives": events,
-            "score_sum": mean * people,
-            "gap": rate - mean,
-        }
-        noise = replace(exact.noise, effective=effective, rates=exact.noise.rates[:0])
-        return replace(exact, table=replace(exact.table, **sums), noise=noise)
-
-    def _losses(self) -> pd.DataFrame:
-        """The losses of the audit, each from the shown counts of its cells; no number
-        if these are hidden.
-
-        What chance would show is the audit's, and so is the cell that is named. An
-        interval is over all cells; without the hidden ones it has no upper end.
-        """
-        exact = self.exact.losses
-        cells = self._cells
-        rho = self.findings.rule.rho
-        known = np.isfinite(cells.table.gap) & (self.findings.table.people > 0)
-        table = replace(cells.table, eligible=cells.table.eligible & known)
-        value = np.full(len(LOSSES), np.nan)
-        for name, places in loss_places(self.findings.table, rho).items():
-            chosen = np.zeros(known.shape, dtype=np.bool_)
-            chosen.flat[list(places)] = True
-            if places and known[chosen].all():
-                i = LOSSES.index(name)
-                value[i] = loss_values(
-                    table.outcome_rate, table.mean_score, chosen, rho
-                )[i]
-        low, high = losses(table, cells.noise, rho)[["low", "high"]].to_numpy().T
-        some_hidden = (self.findings.table.eligible & ~known).any()
-        ends = {"low": low, "high": np.where(some_hidden, np.nan, high)}
-        shown = {
-            name: np.where(np.isnan(value), np.nan, end) for name, end in ends.items()
-        }
-        return exact.assign(value=value, **shown).round(P_DIGITS)
+        scale = 10**P_DIGITS
+        rounded_up = np.ceil(exact.to_numpy(dtype=np.float64) * scale) / scale
+        is_shown = self.large | np.isnan(rounded_up)
+        return [float(x) for x in np.where(is_shown, rounded_up, np.inf)]
 
     def _of_many(self, groups: pd.Series) -> pd.Series:
         """Whether each name is that of a group of many people."""
-        return groups.isin(
-            [name for name, large in zip(self.names, self.large) if large]
-        )
+        return groups.isin([self.names[g] for g in np.flatnonzero(self.large)])
 
     def _curves(self) -> pd.DataFrame:
         """Smooth curves of groups of many people; not the points of scores that are
         exactly 0 or 1.
         """
-        curves = self.exact.curves
+        curves = self.exact.shown.curves
         if not len(curves):
             return curves
         inner = (curves["score"] > 0) & (curves["score"] < 1)
-        return (
-            curves[self._of_many(curves["group"]) & inner]
-            .round(CURVE_DIGITS)
-            .reset_index(drop=True)
-        )
+        shown = curves[self._of_many(curves["group"]) & inner]
+        return shown.round(CURVE_DIGITS).reset_index(drop=True)
 
-    @cached_property
     def _measured(self) -> list[int]:
         """Groups that have thresholds and bars in the audit."""
-        some = set(self.exact.distribution["group"])
-        return [g for g, name in enumerate(self.names) if name in some]
+        measured = set(self.exact.shown.distribution["group"])
+        return [g for g, name in enumerate(self.names) if name in measured]
 
     def _net_benefit(self) -> pd.DataFrame:
-        """From moved counts at or above each threshold; a higher threshold never has
-        more people.
+        """The decision curves of groups whose counts are shown."""
+        design_effect = self.exact.shown.groups["design_effect"].round(EFFECT_DIGITS)
+        effect = design_effect.clip(lower=SMALLEST_EFFECT).to_numpy()
+        columns = {
+            self.names[g]: self._decision_curve(g, effect[g])
+            for g in self._measured()
+            if self.shown.known[g]
+        }
+        return stacked_columns(columns)
+
+    def _decision_curve(self, g: int, effect: float) -> dict[str, Any]:
+        """The decision curve of a group, from moved counts at or above each threshold;
+        a higher threshold never has more people.
         """
-        found = {}
-        t = self.counts.thresholds
-        flagged = self.counts.flagged
-        effect = self.exact.groups["design_effect"].round(1).clip(lower=0.1).to_numpy()
+        thresholds = self.counts.thresholds
+        people = self.shown.people[g]
+        events = self.shown.events[g]
+        flagged, flagged_events = self._flagged(g)
+        right = np.minimum.accumulate(np.minimum(flagged_events, events))
+        treated = np.minimum.accumulate(np.minimum(flagged, people))
+        wrong = np.clip(treated - right, 0.0, people - events)
+        wrong = np.minimum.accumulate(wrong)
+
+        withheld = self._withheld_thresholds(g)
+        right = np.where(withheld, np.nan, right)
+        wrong = np.where(withheld, np.nan, wrong)
+        variance = effect * net_benefit_variance(thresholds, right, wrong, people)
+        reach = REACH * np.sqrt(variance) / people
+        return threshold_columns(thresholds, right, wrong, events, people, reach)
+
+    def _flagged(self, g: int) -> tuple[FloatArray, FloatArray]:
+        """Moved counts of the people of a group at or above each threshold, and of
+        those with the outcome.
+        """
+        events, others = np.rint(self.counts.flagged.people[:, g])
+        key = self.counts.flagged.key[g]
+        return events + others + moved(key, 0), events + moved(key, 1)
+
+    def _withheld_thresholds(self, g: int) -> BoolArray:
+        """Thresholds with few people above, or near an edge that is withheld."""
+        few = self.rule.small(self.counts.flagged.different[:, g]).any(axis=0)
         edges = from_grid(self.counts.bins.edges)
-        low = (edges[:-2] + edges[1:-1]) / 2
-        high = (edges[1:-1] + edges[2:]) / 2
-        near = (t >= low[:, None]) & (t <= high[:, None])  # each inner edge
-        for g in self._measured:
-            if not self.shown.known[g]:
-                continue
-            people = self.shown.people[g]
-            events = self.shown.events[g]
-            both = np.rint(flagged.people[:, g])
-            key = flagged.key[g]
-            few = self.rule.small(flagged.different[:, g]).any(axis=0)
-            few |= near[self.hidden_edges[g]].any(axis=0)
-            right = np.minimum.accumulate(np.minimum(both[0] + moved(key, 1), events))
-            all_of = np.minimum.accumulate(
-                np.minimum(both.sum(axis=0) + moved(key, 0), people)
-            )
-            wrong = np.minimum.accumulate(np.clip(all_of - right, 0.0, people - events))
-            right, wrong = (np.where(few, np.nan, count) for count in (right, wrong))
-            reach = (
-                1.96
-                * np.sqrt(effect[g] * net_benefit_variance(t, right, wrong, people))
-                / people
-            )
-            found[self.names[g]] = threshold_columns(
-                t, right, wrong, events, people, reach
-            )
-        return stacked_columns(found)
+        middles = (edges[:-1] + edges[1:]) / 2
+        thresholds = self.counts.thresholds
+        above = thresholds >= middles[:-1, None]
+        below = thresholds <= middles[1:, None]
+        near_edge = above & below  # of each inner edge
+        return np.asarray(few | near_edge[self.hidden_edges[g]].any(axis=0))
 
     def _distribution(self) -> pd.DataFrame:
         """Histograms in the risk ranges of the audit."""
         edges = from_grid(self.counts.bins.edges)
-        n = len(self.counts.bins)
-        counts = self.shown.printable[:, self.n :].reshape(2, -1, n)
-        ends = {"score_from": edges[:-1], "score_to": edges[1:]}
-        found = {
-            self.names[g]: ends | {"people": counts[0, g], "positives": counts[1, g]}
-            for g in self._measured
+        of_cells = self.shown.printable[:, self.n_groups :]
+        people, events = of_cells.reshape(2, -1, len(self.counts.bins))
+        columns = {
+            self.names[g]: {
+                "score_from": edges[:-1],
+                "score_to": edges[1:],
+                "people": people[g],
+                "positives": events[g],
+            }
+            for g in self._measured()
         }
-        return stacked_columns(found)
+        return stacked_columns(columns)
 
-    def _bin_free(self) -> BinFree | None:
-        from propcal.documents.audit_sentences import bin_free_summary
-
-        exact = self.exact.bin_free
-        if exact is None or exact.table.empty:
-            return exact
-        table = exact.table[self._of_many(exact.table["group"])].round(CURVE_DIGITS)
-        return bin_free_summary(
-            table if len(table) else None, self.exact.labels, self.findings.untested
-        )
+    def _bin_free(self) -> pd.DataFrame | None:
+        """Measures without bins of groups of many people; None if there are none."""
+        exact = self.exact.shown.bin_free
+        if exact is None:
+            return None
+        shown = exact[self._of_many(exact["group"])].round(CURVE_DIGITS)
+        return shown if len(shown) else None
 
     def _people(self) -> AuditedPeople:
         """Totals for notes and settings."""
-        who = self.findings.people
-        missing, ends = (
-            Sets([some]).shown(self.rule)
-            for some in (self.counts.missing, self.counts.at_ends)
-        )
-        people: Any = self.shown.people_at(0)
+        exact = self.exact.people
+        people = self.shown.people_at(0)
+        missing = Sets([self.counts.missing]).shown(self.rule)
+        at_ends: Any = 0
+        if exact.at_ends:
+            at_ends = Sets([self.counts.at_ends]).shown(self.rule).people_at(1)
         return replace(
-            who,
+            exact,
             people=people,
             positives=self.shown.events_at(0),
-            missing={name: missing.people_at(i) for i, name in enumerate(who.missing)},
-            at_ends=ends.people_at(1) if who.at_ends else 0,
+            missing={
+                name: missing.people_at(i) for i, name in enumerate(exact.missing)
+            },
+            at_ends=at_ends,
             rounding=None,
-            rows=self.rule.alone(who.rows),
+            rows=self.rule.to_nearest_five(exact.rows),
             fingerprint=None,
-            left_out=_left_out(who.left_out, people, self.rule),
+            left_out=_left_out(exact.left_out, people, self.rule),
         )
 
-    def _verdict(self, groups: pd.DataFrame, categories: pd.DataFrame) -> Verdict:
-        from propcal.documents.audit_sentences import verdict_of
+    def _tests(self) -> pd.DataFrame:
+        """The tests: statistics of groups of many people, and p-values as they are
+        printed.
+        """
+        tests = self.exact.shown.tests
+        if not len(tests):
+            return tests
+        many = tests["test"].isin(NOT_OF_GROUPS) | self._of_many(tests["test"])
+        statistic = tests["statistic"].round(STATISTIC_DIGITS).where(many)
+        tests = tests.assign(statistic=statistic)
+        for name in ("p_value", "adjusted_p"):
+            shown = [shown_p(p, large) for p, large in zip(tests[name], many)]
+            tests[name] = pd.Series(shown, dtype=object, index=tests.index)
+        return tests
 
-        exact = self.exact
-        tests = exact.verdict.tests
-        if len(tests):
-            many = tests["test"].isin(NOT_OF_GROUPS) | self._of_many(tests["test"])
-            tests = tests.assign(statistic=tests["statistic"].round(1).where(many))
-            for name in ("p_value", "adjusted_p"):
-                shown = [shown_p(p, some) for p, some in zip(tests[name], many)]
-                tests[name] = pd.Series(shown, dtype=object, index=tests.index)
-        claims = labelled_claims(exact.verdict.errors, groups, categories)
-        claims = tuple(
-            self._shown_claim(claim, true)
-            for claim, true in zip(claims, exact.verdict.errors)
-        )
-        return verdict_of(
-            self.findings,
-            exact.identity,
-            claims,
-            groups,
-            tests,
-            exact.verdict.conclusion,
-        )
-
-    def _shown_claim(self, claim: Claim, exact: Claim) -> Claim:
-        """A claim with the digits that are printed; the O/E ratio of all others follows
+    def _claim(
+        self, exact: Claim, groups: pd.DataFrame, categories: pd.DataFrame
+    ) -> Claim:
+        """A claim with the numbers that are shown; the O/E ratio of all others follows
         from shown counts.
         """
-        numbers: dict[str, Any] = {"given": round(float(claim.given), RATIO_DIGITS)}
-        if exact.others == exact.others and not exact.others_are:
-            numbers |= self.shown.others_at(self.names.index(claim.who), exact)
-        of_group = claim.who in self.names and claim.kind != "shape"
-        many = not of_group or (
-            self.large[self.names.index(claim.who)]
-            and not isinstance(claim.events, Limit)
-        )
-        return replace(claim, p_value=shown_p(claim.p_value, many), **numbers)
+        claim = with_numbers(exact, groups, categories)
+        many = True
+        if exact.who in self.names and exact.kind != "shape":
+            large = self.large[self.names.index(exact.who)]
+            many = bool(large) and not isinstance(claim.events, Limit)
+        given = round(float(exact.given), RATIO_DIGITS)
+        claim = replace(claim, given=given, p_value=shown_p(exact.p_value, many))
+        if known(exact.others) and not exact.others_are:
+            place = self.names.index(exact.who)
+            claim = replace(claim, **self.shown.others_at(place, exact))
+        return claim
+
+
+def _printed_mean_squares(column: pd.Series) -> list[float]:
+    """A column of the table of typical gaps, with the digits that are printed."""
+    if str(column.name).startswith("mean"):
+        return printed(column, MEAN_SQUARE_DIGITS)
+    return printed(column, TYPICAL_DIGITS)
 
 
 def _left_out(report: LeftOutReport, people: Any, rule: Rule) -> LeftOutReport:
     """People left out, in all and by level; levels with small counts are not listed."""
-    known = {
-        name: [
-            (label, rule.alone(left), rule.alone(total))
+    by_level = {}
+    for name, rows in report.by.items():
+        by_level[name] = [
+            (label, rule.to_nearest_five(left), rule.to_nearest_five(total))
             for label, left, total in rows
             if left >= rule.fewest and total - left >= rule.fewest
         ]
-        for name, rows in report.by.items()
-    }
-    left = rule.alone(report.left)
-    return LeftOutReport(
-        left, 5 * round(float(np.nan_to_num(people)) / 5) + int(left), by=known
-    )
-
-
-def protection_note(rule: Rule, unit: str) -> str:
-    """How counts were protected, and what that changes."""
-    from propcal.documents.words import words
-
-    return words("notes", "protection", fewest=rule.fewest, unit=unit)
+    left = rule.to_nearest_five(report.left)
+    others = 5 * round(float(np.nan_to_num(people)) / 5)
+    return LeftOutReport(left, others + int(left), by=by_level)

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
+from propcal.auditing.audit import protection_note
 from propcal.auditing.claims import NAN
 from propcal.auditing.headcount import Headcount, ScoreValues, everybody, score_values
 from propcal.core.atoms import Atoms
@@ -21,7 +22,6 @@ from propcal.monitoring.e_processes import ALARM
 from propcal.monitoring.findings import CourseFindings
 from propcal.monitoring.held_out import Recalibration
 from propcal.numbers import RATIO_DIGITS, Limit, risk_range
-from propcal.protect.audits import protection_note
 from propcal.protect.disclosure_rule import FEWEST_MEASURED, Rule
 from propcal.protect.results import protected_comparison
 from propcal.protect.shown_counts import (
@@ -60,11 +60,11 @@ def protected_findings(findings: CourseFindings, rule: Rule) -> CourseFindings:
         alarms=tuple(alarms),
         people=shown.people_at(sets.whole),
         events=NAN,
-        left_out=rule.alone(findings.left_out),
+        left_out=rule.to_nearest_five(findings.left_out),
         recalibration=_protected_recalibration(findings.recalibration, rule),
         atoms=None,
         withheld=withheld,
-        protection=(protection_note(rule, findings.identity.unit),),
+        protection=(protection_note(rule.fewest, findings.identity.unit),),
     )
 
 

@@ -72,10 +72,10 @@ class Rule:
         """Whether a count is of few different people."""
         return np.asarray(different < self.fewest - 1e-9)
 
-    def alone(self, count: int) -> Any:
-        """A count that belongs to no table, to the nearest 5; nobody stays nobody.
+    def to_nearest_five(self, count: int) -> Any:
+        """A count that belongs to no table, to the nearest 5; 0 stays 0.
 
-        >>> Rule().alone(0), Rule().alone(7), Rule().alone(1238)
+        >>> Rule().to_nearest_five(0), Rule().to_nearest_five(7), Rule().to_nearest_five(1238)
         (0, < 11, 1240)
         """
         if 0 < count < self.fewest:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from propcal.auditing.audit import protection_note
 from propcal.auditing.audit_tables import ENDS
 from propcal.auditing.claims import Claim
 from propcal.auditing.headcount import Headcount, everybody, score_values
@@ -15,7 +16,6 @@ from propcal.auditing.statistics.measures import Estimate
 from propcal.core.reduction import joined
 from propcal.monitoring.held_out import Travel, site_change
 from propcal.numbers import RATIO_DIGITS, Limit, beside_one
-from propcal.protect.audits import protection_note
 from propcal.protect.disclosure_rule import Rule
 from propcal.protect.results import protected_comparison
 from propcal.protect.shared_atoms import are_shared
@@ -65,7 +65,7 @@ def protected_sites(sites: Sites, fewest: int | None) -> Sites:
         sites=table,
         summary=_summary(sites.summary),
         travel=_travel(sites.travel, table, rule),
-        notes=(*sites.notes, protection_note(rule, sites.identity.unit)),
+        notes=(*sites.notes, protection_note(rule.fewest, sites.identity.unit)),
         _parts=None,
     )
 

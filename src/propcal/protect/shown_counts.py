@@ -16,7 +16,7 @@ import pandas as pd
 from propcal.auditing.audit_tables import ENDS
 from propcal.auditing.claims import NAN, Claim
 from propcal.auditing.headcount import Counts, Headcount, ScoreValues
-from propcal.auditing.names import MEASURE_NAMES
+from propcal.auditing.names import MEASURE_NAMES, TOO_HIGH, WRONG
 from propcal.auditing.statistics.rate_intervals import NORMAL_REACH
 from propcal.core.grid import BoolArray, FloatArray, IntArray, from_grid
 from propcal.core.groups import Group
@@ -129,6 +129,43 @@ class ShownCounts(rules.Disclosed):
         if np.isnan(self.events[i]):
             return float("nan")
         return About(self.events[i])
+
+    def limits_at(
+        self, i: int, finding: str, exact_ratio: float = 1.0
+    ) -> tuple[Any, Any]:
+        """What may be said of a rate and an O/E ratio where a count is small; it
+        supports the finding.
+
+        Half or twice the predicted events is only said where several counts are so
+        small or large.
+        """
+        people = self.people[i]
+        mean = self.mean[i]
+        fewest = self.rule.fewest
+        if np.isnan(mean):
+            return NAN, NAN
+        few_events = bool(self.small[0, i])  # or else, few without the outcome
+        if few_events:
+            rate = Limit((fewest - 0.5) / people, "below")
+        else:
+            rate = Limit(1 - (fewest - 0.5) / people, "above")
+        if finding not in WRONG:
+            return rate, NAN
+
+        expected = mean * people
+        if finding == TOO_HIGH:
+            sure = not few_events or expected >= fewest - 1
+            half = exact_ratio < 0.5 and sure
+            ratio = Limit(0.5 if half else 1.0, "below")
+            supports = few_events and rate < mean
+        else:
+            sure = not few_events or 2 * expected <= fewest - 6
+            twice = exact_ratio > 2 and sure
+            ratio = Limit(2.0 if twice else 1.0, "above")
+            supports = not few_events and rate >= mean
+        if not supports:
+            rate = Limit(printed_rate(mean), ratio.side)
+        return rate, ratio
 
     @cached_property
     def printable(self) -> Any:

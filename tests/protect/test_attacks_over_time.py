@@ -15,7 +15,7 @@ from propcal.auditing.audit_tables import row_dicts
 from propcal.protect.audits import protected_audit
 from propcal.protect.courses import protected_course
 from propcal.protect.protected_sites import protected_sites
-from propcal.sites.compare_sites import SCALES
+from propcal.sites.site_measures import SCALES
 
 ROLES = {"score": "risk", "outcome": "y", "time": "day", "groups": ["ward"]}
 WARDS = ["A", "B", "C"]

@@ -39,7 +39,9 @@ from propcal.documents.charts import (
 from propcal.documents.words import all_words, sentence, sentences, table, words
 from propcal.monitoring.held_out import Travel
 from propcal.numbers import ON_PAGE, excludes_one, known, without_limits
-from propcal.sites.compare_sites import ALL_SITES, SCALES, TOO_SMALL, Sites
+from propcal.sites.compare_sites import Sites
+from propcal.sites.site_findings import ALL_SITES, TOO_SMALL
+from propcal.sites.site_measures import SCALES
 
 PREDICTION = ["prediction_low", "prediction_high"]
 DEFINITION = "O/E: observed over expected events; below 1 the score predicts too high, above 1 too low."

@@ -1,7 +1,8 @@
-"""Comparisons of sites as they may be handed on: with protected counts."""
+"""Comparisons of sites for release: with protected counts."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -9,10 +10,11 @@ import numpy as np
 import pandas as pd
 
 from propcal.auditing.audit import protection_note
-from propcal.auditing.audit_tables import ENDS
+from propcal.auditing.audit_tables import ENDS, row_dicts
 from propcal.auditing.claims import Claim
 from propcal.auditing.headcount import Headcount, everybody, score_values
 from propcal.auditing.statistics.measures import Estimate
+from propcal.core.atoms import Atoms
 from propcal.core.reduction import joined
 from propcal.monitoring.held_out import Travel, site_change
 from propcal.numbers import RATIO_DIGITS, Limit, beside_one
@@ -20,69 +22,115 @@ from propcal.protect.disclosure_rule import Rule
 from propcal.protect.results import protected_comparison
 from propcal.protect.shared_atoms import are_shared
 from propcal.protect.shown_counts import Sets, ShownCounts, printed, shown_table
-from propcal.sites.compare_sites import EVERYBODY, SCALES, Sites
+from propcal.sites.compare_sites import Sites, assembled
+from propcal.sites.site_findings import PeopleNumbers, SiteFindings
+from propcal.sites.site_measures import RATIO, SCALES
 
-OTHER_DIGITS = {"tau2": 4, "i2": 2}  # of the summary
+TAU2_DIGITS = 4
+I2_DIGITS = 2
+EVERYBODY_PLACE = 0  # of the set of all people
 
 
 def protected_sites(sites: Sites, fewest: int | None) -> Sites:
     """A comparison of sites with protected counts; 0 or None protects nothing."""
     rule = Rule.asked(fewest)
-    if rule is None or sites._parts is None:
+    parts = sites._findings.parts
+    if rule is None or parts is None:
         return sites
-    if all(
-        are_shared(atoms, rule.fewest) for atoms in sites._parts.values()
-    ):  # they were protected before
-        return sites
-    parts = list(sites._parts.values())
+    if all(are_shared(atoms, rule.fewest) for atoms in parts.values()):
+        return sites  # they were protected before
+    small = np.flatnonzero(sites.small).tolist()
+    shown = _shown_counts(list(parts.values()), small, len(sites.pooled), rule)
+    return assembled(_protected_findings(sites._findings, shown))
+
+
+def _shown_counts(
+    parts: list[Atoms], small: list[int], n_pooled: int, rule: Rule
+) -> ShownCounts:
+    """The counts of all people, of each site, and of small sites together if they have
+    a row of their own.
+    """
     n = len(parts)
-    few = np.flatnonzero(sites.small).tolist()
-    n_pooled = len(sites.pooled)
-    together = [joined([parts[i] for i in some]) for some in (range(n), few)[:n_pooled]]
     sets = Sets()
+    together = [joined(parts)]
+    sums = [(EVERYBODY_PLACE, [*range(1, n + 1)])]
+    if n_pooled > 1:
+        together.append(joined([parts[i] for i in small]))
+        sums.append((n + 1, [1 + i for i in small]))
     for atoms in (together[0], *parts, *together[1:]):
-        sets.add(
-            Headcount.of(atoms, everybody),
-            score_values(atoms, everybody(atoms.patterns)),
+        scores = score_values(atoms, everybody(atoms.patterns))
+        sets.add(Headcount.of(atoms, everybody), scores)
+    sets.sums += sums
+    return sets.shown(rule)
+
+
+def _protected_findings(findings: SiteFindings, shown: ShownCounts) -> SiteFindings:
+    """Findings with everything replaced that reveals counts; the set of a site has its
+    number, from 1.
+    """
+    rule = shown.rule
+    n = len(findings.sites)
+    table = shown_table(findings.sites, shown, range(1, n + 1))
+    pooled_rows = []
+    for i, place in enumerate((EVERYBODY_PLACE, n + 1)[: len(findings.pooled)]):
+        row = findings.pooled.iloc[[i]]
+        pooled_rows.append(shown_table(row, shown, [place]))
+    pooled = pd.concat(pooled_rows).set_axis(findings.pooled.index)
+
+    place_of = {name: i for i, name in enumerate(findings.sites["site"], 1)}
+    rows = row_dicts(table)
+    at_site = {}
+    for name in findings.at_site:
+        place = place_of[name]
+        at_site[name] = _shown_numbers(shown, place, rows[place - 1])
+    stated = None
+    if findings.stated is not None:
+        stated = tuple(
+            _protected_claim(claim, shown, place_of) for claim in findings.stated
         )
-    sets.sums += [(0, range(1, n + 1)), (n + 1, [1 + i for i in few])][:n_pooled]
-    shown = sets.shown(rule)
-    table = shown_table(sites.sites, shown, range(1, 1 + n))
-    rows = [
-        shown_table(sites.pooled.iloc[[i]], shown, [i * (n + 1)])
-        for i in range(n_pooled)
-    ]
-    pooled = pd.concat(rows).set_axis(sites.pooled.index)
-    sets_of = {EVERYBODY: (0, pooled.iloc[0])}
-    sets_of |= {row["site"]: (i, row) for i, (_, row) in enumerate(table.iterrows(), 1)}
+    few = ~shown.large[1 : n + 1]
     return replace(
-        sites,
-        claims=tuple(
-            _claim(claim, shown, *sets_of.get(claim.who, (0, None)))
-            for claim in sites.claims
-        ),
+        findings,
+        stated=stated,
+        everybody=_shown_numbers(shown, EVERYBODY_PLACE, row_dicts(pooled)[0]),
+        at_site=at_site,
         pooled=pooled,
         sites=table,
-        summary=_summary(sites.summary),
-        travel=_travel(sites.travel, table, rule),
-        notes=(*sites.notes, protection_note(rule.fewest, sites.identity.unit)),
-        _parts=None,
+        summary=_summary(findings.summary),
+        travel=_travel(findings.travel, table, rule),
+        notes=(*findings.notes, protection_note(rule.fewest, findings.identity.unit)),
+        parts=None,
+        withheld=frozenset(name for name, each in zip(place_of, few) if each),
     )
 
 
-def _claim(claim: Claim, shown: ShownCounts, place: int, row: Any) -> Claim:
-    """A claim with the numbers that are shown; `row` is that of its site in the
-    table.
+def _shown_numbers(
+    shown: ShownCounts, place: int, row: Mapping[str, Any]
+) -> PeopleNumbers:
+    """Numbers that follow from shown counts; the ratio is that of a row of a table."""
+    estimate, low, high = (row[f"{RATIO}{end}"] for end in ENDS)
+    counts = shown.numbers_at(place)
+    return PeopleNumbers(**counts, estimate=estimate, low=low, high=high)
+
+
+def _protected_claim(
+    claim: Claim, shown: ShownCounts, place_of: Mapping[str, int]
+) -> Claim:
+    """A claim with the digits that are printed, and the O/E ratio of the other sites
+    from shown counts.
     """
     claim = replace(claim, p_value=float(f"{claim.p_value:.2g}"))
-    if row is None:
+    if not claim.who:
         return claim
-    numbers = shown.numbers_at(place)
-    estimate = [row[f"observed_expected{end}"] for end in ENDS]
     if claim.kind == "shape":
-        estimate = printed((claim.estimate, claim.low, claim.high), RATIO_DIGITS)
-    numbers |= zip(("estimate", "low", "high"), estimate)
-    return replace(claim, **numbers, **shown.others_at(place, claim))
+        slope = (claim.estimate, claim.low, claim.high)
+        estimate, low, high = printed(slope, RATIO_DIGITS)
+        claim = replace(claim, estimate=estimate, low=low, high=high)
+    if claim.kind in ("group", "beyond"):
+        place = place_of[claim.who]
+    else:
+        place = EVERYBODY_PLACE
+    return replace(claim, **shown.others_at(place, claim))
 
 
 def _summary(exact: pd.DataFrame) -> pd.DataFrame:
@@ -90,12 +138,12 @@ def _summary(exact: pd.DataFrame) -> pd.DataFrame:
     rows: dict[Any, Any] = exact.to_dict("index")
     for name, row in rows.items():
         digits = SCALES[name].digits
-        row |= {key: round(row[key], n) for key, n in OTHER_DIGITS.items()}
+        row["tau2"] = round(row["tau2"], TAU2_DIGITS)
+        row["i2"] = round(row["i2"], I2_DIGITS)
         row["mean"] = round(row["mean"], digits)
         for low, high in (("low", "high"), ("prediction_low", "prediction_high")):
-            row[low], row[high] = printed(
-                beside_one(row[low], row[high], digits), digits
-            )
+            ends = beside_one(row[low], row[high], digits)
+            row[low], row[high] = printed(ends, digits)
     return pd.DataFrame.from_dict(rows, orient="index")
 
 
@@ -105,26 +153,24 @@ def _travel(
     """How corrections travel, with protected counts; findings are those of the
     comparison.
 
-    What a site was before is what the table of sites says of it.
+    The numbers of a site before its correction are those of the table of sites.
     """
     if travel is None:
         return None
-    comparisons = {
-        name: protected_comparison(one, rule.fewest)
-        for name, one in travel.comparisons.items()
-    }
-    rows = [{"site": name, **site_change(one)} for name, one in comparisons.items()]
+    comparisons = {}
+    rows = []
+    for name, exact in travel.comparisons.items():
+        comparisons[name] = protected_comparison(exact, rule.fewest)
+        rows.append({"site": name, **site_change(comparisons[name])})
     table = pd.DataFrame(rows)
     for name in ("finding", "moved", "level"):
         table[name] = travel.table[name].to_numpy()
     for end in ENDS:
-        table[f"observed_expected_before{end}"] = table_of_sites[
-            f"observed_expected{end}"
-        ].to_numpy()
+        before = table_of_sites[f"{RATIO}{end}"].to_numpy()
+        table[f"{RATIO}_before{end}"] = before
     table["people"] = table_of_sites["people"].to_numpy()
-    for name in ("people", "observed_expected_after"):
-        values = [row[name] for row in rows]
-        table[name] = pd.Series(
-            [np.nan if isinstance(x, Limit) else x for x in values], dtype=object
-        )
-    return Travel(table, Estimate(*printed(travel.pooled, RATIO_DIGITS)), comparisons)
+    for name in ("people", f"{RATIO}_after"):
+        values = [np.nan if isinstance(row[name], Limit) else row[name] for row in rows]
+        table[name] = pd.Series(values, dtype=object)
+    pooled = Estimate(*printed(travel.pooled, RATIO_DIGITS))
+    return Travel(table, pooled, comparisons)

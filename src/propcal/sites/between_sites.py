@@ -32,6 +32,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
+from propcal.auditing.claims import NAN
 from propcal.auditing.statistics.rate_intervals import (
     CONFIDENCE,
     bisected,
@@ -39,22 +40,21 @@ from propcal.auditing.statistics.rate_intervals import (
     t_quantile,
 )
 from propcal.auditing.statistics.sample import Sample
-from propcal.core.grid import BoolArray, FloatArray
-from propcal.core.logistic import fit_logistic, spline_basis
+from propcal.core.grid import BoolArray, FloatArray, IntArray
+from propcal.core.logistic import LogisticFit, fit_logistic, spline_basis
 from propcal.errors import InputError
 
 FEWEST_SITES = 3
-STEPS = 80  # of bisection
-PLAUSIBLE = 100  # values of tau squared, each as plausible as the others
-ROUNDS = 20  # of the mean O/E ratio, on which the variances depend
-LEAST_SPREAD = 0.05  # variance of a count in relation to its expectation
-KNOTS = (
-    0.05,
-    0.35,
-    0.65,
-    0.95,
-)  # of the common curve, as quantiles of the events and non-events expected
-NEARLY_NORMAL = 1e-3  # skewness
+HALVINGS = 80
+N_PLAUSIBLE = 100  # values of tau squared, each as plausible as the others
+MOST_ROUNDS = 20  # of the mean O/E ratio, on which the variances depend
+NEGLIGIBLE_STEP = 1e-9  # of that mean, relative
+LEAST_VARIANCE = 0.05  # of a count, in relation to its expectation
+FURTHEST_SD = 60  # ends of prediction intervals are sought this far from the mean
+# knots of the common curve, as quantiles of the events and non-events expected
+KNOT_QUANTILES = (0.05, 0.35, 0.65, 0.95)
+LEAST_SKEWNESS = 1e-3  # below it, a count is taken as normal
+LEAST_SHARE_LEFT = 1e-9  # of the variance that the common curve leaves a site
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,29 +76,28 @@ class SiteCounts:
     def of(cls, samples: Sequence[Sample], everybody: Sample) -> SiteCounts:
         """Count, from the people of each site and those of all."""
         if everybody.cluster is None:
-            repeats = 1.0
+            of_repeats = 1.0
         else:
-            repeats = np.fmax(everybody.variance_ratio, 1.0)
-        spread = [one.score * (1 - one.score) for one in samples]
-        with np.errstate(invalid="ignore"):
-            weights = [
-                (one.weight_sq @ var) / (one.weight @ var)
-                for one, var in zip(samples, spread)
-            ]
+            of_repeats = np.fmax(everybody.variance_ratio, 1.0)
+        of_weights = []
+        for sample in samples:
+            variance = sample.score * (1 - sample.score)
+            with np.errstate(invalid="ignore"):
+                effect = (sample.weight_sq @ variance) / (sample.weight @ variance)
+            of_weights.append(effect)
         return cls(
-            np.array([one.observed for one in samples]),
-            np.array([one.expected for one in samples]),
-            np.array([one.weight @ one.score**2 for one in samples]),
-            repeats * np.nan_to_num(weights, nan=1.0),
+            observed=np.array([sample.observed for sample in samples]),
+            expected=np.array([sample.expected for sample in samples]),
+            squared=np.array([each.weight @ each.score**2 for each in samples]),
+            effect=of_repeats * np.nan_to_num(of_weights, nan=1.0),
         )
 
     @property
     def error(self) -> FloatArray:
         """Standard error of log(O/E) at each site if the score is right."""
         with np.errstate(invalid="ignore", divide="ignore"):
-            error = (
-                np.sqrt(self.effect * (self.expected - self.squared)) / self.expected
-            )
+            variance = self.effect * (self.expected - self.squared)
+            error = np.sqrt(variance) / self.expected
         return np.where(error > 0, error, np.nan)
 
 
@@ -121,17 +120,27 @@ class RandomEffects:
     """
 
     mean: float
-    low: float
-    high: float
-    error: float
-    tau2: float
-    i2: float
-    prediction_low: float
-    prediction_high: float
-    n_sites: int
+    low: float = NAN
+    high: float = NAN
+    error: float = NAN
+    tau2: float = NAN
+    i2: float = NAN
+    prediction_low: float = NAN
+    prediction_high: float = NAN
+    n_sites: int = 0
 
 
-class _Estimates(NamedTuple):
+class WeightedSquares(NamedTuple):
+    """Squares of the distances of sites from their weighted mean, for each of several
+    tau squared.
+    """
+
+    squares: FloatArray
+    mean: FloatArray
+    weight: FloatArray
+
+
+class SiteEstimates(NamedTuple):
     """Estimates of sites, their variances, and as how many sites each counts in sums of
     squares.
     """
@@ -145,33 +154,34 @@ class _Estimates(NamedTuple):
         """Degrees of freedom."""
         return float(self.counts_as.sum()) - 1
 
-    def squares(self, tau2: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def squares(self, tau2: FloatArray) -> WeightedSquares:
         """For each tau squared: weighted squares around the weighted mean, that mean,
         the sum of weights.
         """
         weight = 1 / (self.variance + tau2[:, None])
         total = weight.sum(axis=1)
         mean = (weight * self.estimate).sum(axis=1) / total
-        return (
-            (self.counts_as * weight * (self.estimate - mean[:, None]) ** 2).sum(
-                axis=1
-            ),
-            mean,
-            total,
-        )
+        distance = self.estimate - mean[:, None]
+        squares = self.counts_as * weight * distance**2
+        return WeightedSquares(squares.sum(axis=1), mean, total)
 
     def tau2(self, target: FloatArray) -> FloatArray:
         """The tau squared at which squares add up to each target, by bisection; 0 if
         they never do.
         """
-        low = np.zeros(len(target))
+
+        def too_small(tau2: FloatArray) -> BoolArray:
+            return self.squares(tau2).squares > target
+
+        zero = np.zeros(len(target))
         high = np.full(len(target), 4 * float(np.var(self.estimate)) + 1e-12)
-        while np.any(grown := (self.squares(high)[0] > target) & (target > 0)):
-            high[grown] *= 2
-        low, high = bisected(
-            lambda tau2: self.squares(tau2)[0] > target, low, high, STEPS
-        )
-        never = (self.squares(np.zeros(len(target)))[0] <= target) | (target <= 0)
+        while True:
+            beyond = too_small(high) & (target > 0)
+            if not beyond.any():
+                break
+            high[beyond] *= 2
+        never = (self.squares(zero).squares <= target) | (target <= 0)
+        low, high = bisected(too_small, zero, high, HALVINGS)
         return np.where(never, 0.0, (low + high) / 2)
 
 
@@ -181,29 +191,38 @@ def random_effects(
     """Summarise the estimates of several sites; `count` is as how many sites each
     counts in sums of squares.
 
-    >>> found = random_effects(np.array([0.1, 0.3, -0.1, 0.25]), np.array([0.01, 0.02, 0.015, 0.01]))
+    >>> variance = np.array([0.01, 0.02, 0.015, 0.01])
+    >>> found = random_effects(np.array([0.1, 0.3, -0.1, 0.25]), variance)
     >>> round(found.mean, 3), round(found.tau2, 4), round(found.i2, 2)
     (0.136, 0.017, 0.54)
     """
+    if count is None:
+        count = np.ones(len(estimate))
     known = np.isfinite(estimate) & np.isfinite(variance) & (variance > 0)
-    columns = (estimate, variance, np.ones(len(estimate)) if count is None else count)
-    sites = _Estimates(*(column[known] for column in columns))
+    sites = SiteEstimates(estimate[known], variance[known], count[known])
     n = int(known.sum())
-    freedom = sites.freedom
-    nan = float("nan")
     if n == 0:
         raise InputError("no site has enough people")
+
+    freedom = sites.freedom
     tau2 = sites.tau2(np.array([freedom]))
     squares, mean, weight = (float(x[0]) for x in sites.squares(tau2))
+    effects = RandomEffects(mean=mean, tau2=float(tau2[0]), n_sites=n)
     if n < FEWEST_SITES or freedom < 1:
-        return RandomEffects(mean, nan, nan, nan, float(tau2[0]), nan, nan, nan, n)
+        return effects
+
     error = float(np.sqrt(squares / freedom / weight))
     reach = t_quantile((1 + CONFIDENCE) / 2, freedom) * error
-    q = float(sites.squares(np.zeros(1))[0][0])
-    i2 = max(1 - freedom / q, 0.0) if q > 0 else 0.0
-    ends = prediction_interval(*sites)
-    return RandomEffects(
-        mean, mean - reach, mean + reach, error, float(tau2[0]), i2, *ends, n
+    q = float(sites.squares(np.zeros(1)).squares[0])  # Cochran's Q
+    new_low, new_high = prediction_interval(*sites)
+    return replace(
+        effects,
+        low=mean - reach,
+        high=mean + reach,
+        error=error,
+        i2=max(1 - freedom / q, 0.0) if q > 0 else 0.0,
+        prediction_low=new_low,
+        prediction_high=new_high,
     )
 
 
@@ -213,40 +232,43 @@ def ratio_effects(counts: SiteCounts) -> RandomEffects:
     Tau squared is the variance of the O/E ratio in relation to its mean, nearly that of
     its logarithm.
     """
-    some = counts.expected > 0  # not every score of a site is 0
-    observed, expected, squared, effect = (
-        column[some] for column in vars(counts).values()
-    )
-    count = 1 / (
-        1 + effect / (2 * expected)
-    )  # the square of a small count varies so much more
+    expects_events = counts.expected > 0  # not every score of a site is 0
+    observed = counts.observed[expects_events]
+    expected = counts.expected[expects_events]
+    squared = counts.squared[expects_events]
+    effect = counts.effect[expects_events]
+    # the square of a small count varies so much more
+    count = 1 / (1 + effect / (2 * expected))
+
     mean = float(np.sum(observed / effect) / np.sum(expected / effect))
-    for _ in range(ROUNDS):  # the variances depend on the mean
-        spread = np.maximum(1 - mean * squared / expected, LEAST_SPREAD)
-        sites = _Estimates(
-            observed / expected / mean, effect * spread / (expected * mean), count
-        )
-        step = float(sites.squares(sites.tau2(np.array([sites.freedom])))[1][0])
+    for _ in range(MOST_ROUNDS):  # the variances depend on the mean
+        spread = np.maximum(1 - mean * squared / expected, LEAST_VARIANCE)
+        variance = effect * spread / (expected * mean)
+        sites = SiteEstimates(observed / expected / mean, variance, count)
+        tau2 = sites.tau2(np.array([sites.freedom]))
+        step = float(sites.squares(tau2).mean[0])
         mean *= step
-        if abs(step - 1) < 1e-9:
+        if abs(step - 1) < NEGLIGIBLE_STEP:
             break
-    found = random_effects(observed / expected / mean, sites.variance, count)
-    new = (
-        found.prediction_low,
-        found.prediction_high,
-    )  # around the median, which is below the mean
-    ends = (found.low - 1, found.high - 1, *(end - 1 - found.tau2 / 2 for end in new))
-    low, high, new_low, new_high = (mean * float(np.exp(end)) for end in ends)
-    # a new site is no surer than the mean
-    new_low = min(new_low, low)
-    new_high = max(new_high, high)
+
+    relative = random_effects(observed / expected / mean, variance, count)
+
+    def end(distance: float) -> float:
+        return mean * float(np.exp(distance))
+
+    low = end(relative.low - 1)
+    high = end(relative.high - 1)
+    # around the median of sites, which is below their mean
+    new_low = end(relative.prediction_low - 1 - relative.tau2 / 2)
+    new_high = end(relative.prediction_high - 1 - relative.tau2 / 2)
+    # what is known of a new site is never more than what is known of the mean
     return replace(
-        found,
+        relative,
         mean=mean,
         low=low,
         high=high,
-        prediction_low=new_low,
-        prediction_high=new_high,
+        prediction_low=min(new_low, low),
+        prediction_high=max(new_high, high),
     )
 
 
@@ -254,25 +276,21 @@ def prediction_interval(
     estimate: FloatArray, variance: FloatArray, count: FloatArray
 ) -> tuple[float, float]:
     """Between which values 95 % of new sites are expected."""
-    sites = _Estimates(estimate, variance, count)
-    tau2 = sites.tau2(
-        special.chdtri(sites.freedom, 1 - (np.arange(PLAUSIBLE) + 0.5) / PLAUSIBLE)
-    )
+    sites = SiteEstimates(estimate, variance, count)
+    quantiles = (np.arange(N_PLAUSIBLE) + 0.5) / N_PLAUSIBLE
+    tau2 = sites.tau2(special.chdtri(sites.freedom, 1 - quantiles))
     squares, mean, weight = sites.squares(tau2)
     spread = np.sqrt(tau2 + squares / sites.freedom / weight)
     shares = np.array([(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
 
     def too_low(ends: FloatArray) -> BoolArray:
-        below = special.stdtr(sites.freedom, (ends[:, None] - mean) / spread).mean(
-            axis=1
-        )
+        distance = (ends[:, None] - mean) / spread
+        below = special.stdtr(sites.freedom, distance).mean(axis=1)
         return np.asarray(below < shares)
 
-    low, high = (
-        np.full(2, end)
-        for end in (np.min(mean - 60 * spread), np.max(mean + 60 * spread))
-    )
-    low, high = bisected(too_low, low, high, STEPS)
+    lowest = np.full(2, np.min(mean - FURTHEST_SD * spread))
+    highest = np.full(2, np.max(mean + FURTHEST_SD * spread))
+    low, high = bisected(too_low, lowest, highest, HALVINGS)
     return float(low[0] + high[0]) / 2, float(low[1] + high[1]) / 2
 
 
@@ -292,73 +310,114 @@ def site_differences(
     samples: Sequence[Sample], effect: FloatArray
 ) -> Differences | None:
     """Test the sites; None if no common curve can be fitted."""
-    cells = [one.cells for one in samples]
-    site = np.repeat(np.arange(len(cells)), [len(one.score) for one in cells])
-    score, x = (
-        np.concatenate([getattr(one, name) for one in cells]) for name in ("score", "x")
-    )
+    cells = [sample.cells for sample in samples]
+    score = np.concatenate([own.score for own in cells])
+    x = np.concatenate([own.x for own in cells])
+    # divided by the effect of the design, people count as if they were independent
+    weight = np.concatenate([own.weight / by for own, by in zip(cells, effect)])
+    positives = np.concatenate([own.positives / by for own, by in zip(cells, effect)])
+    site = np.repeat(np.arange(len(cells)), [len(own.score) for own in cells])
+
     inside = (score > 0) & (score < 1)
-    weight, positives = (
-        np.concatenate([getattr(one, name) / by for one, by in zip(cells, effect)])[
-            inside
-        ]
-        for name in ("weight", "positives")
-    )
-    site = site[inside]
-    score = score[inside]
-    x = x[inside]
+    columns = (score, x, weight, positives)
+    score, x, weight, positives = (column[inside] for column in columns)
     if not 0 < positives.sum() < weight.sum():
         return None
+    common = _common_curve(score, x, weight, positives)
+    if common is None:
+        return None
+    excess = SiteExcess.of(*common, site[inside], weight, positives, len(cells))
+    return excess.tested()
+
+
+def _common_curve(
+    score: FloatArray, x: FloatArray, weight: FloatArray, positives: FloatArray
+) -> tuple[FloatArray, LogisticFit] | None:
+    """The calibration curve of all sites: its columns and the fit; a straight line if
+    few events leave the curve without a maximum, and None if that has none either.
+    """
     knots = _knots(x, weight * score * (1 - score))
-    for own in (
-        knots,
-        knots[:2],
-    ):  # a straight line if few events leave the curve without a maximum
-        design = spline_basis(x, own)
-        start = np.eye(design.shape[1])[min(1, design.shape[1] - 1)]
+    for used in (knots, knots[:2]):
+        design = spline_basis(x, used)
+        n_columns = design.shape[1]
+        start = np.eye(n_columns)[min(1, n_columns - 1)]
         curve = fit_logistic(design, np.zeros(len(x)), weight, positives, start)
         if curve is not None:
-            break
-    if curve is None:
-        return None
-    risk = curve.fitted
-    n = len(cells)
+            return design, curve
+    return None
 
-    def total(column: FloatArray) -> FloatArray:
-        return np.bincount(site, weights=column, minlength=n).astype(np.float64)
 
-    spread = weight * risk * (1 - risk)
-    excess = total(positives - weight * risk)
-    variance = total(spread)
-    across = np.stack([total(spread * column) for column in design.T], axis=1)
-    left = variance - np.einsum(
-        "ij,ji->i", across, np.linalg.solve(curve.information, across.T)
-    )
-    some = left > 1e-9 * variance.sum()
-    excess = excess[some]
-    variance = variance[some]
-    left = left[some]
-    skewness = total(spread * (1 - 2 * risk))[some] / left**1.5
-    peaked = (
-        np.maximum(total(spread * (1 - 6 * risk * (1 - risk)))[some], 0.0) / variance**2
-    )
-    count = 1 / (
-        1 + peaked / 2
-    )  # the square of a small count varies more than that of a large one
-    squares = float(np.sum(count * excess**2 / variance))
-    freedom = float(np.sum(count * left / variance))
-    z = np.full(n, np.nan)
-    p = np.full(n, np.nan)
-    z[some] = excess / np.sqrt(left)
-    p[some] = [
-        2 * skewed_tail(abs(a), b * np.sign(a)) for a, b in zip(z[some], skewness)
-    ]
-    return Differences(
-        squares / freedom,
-        float(special.chdtrc(freedom, squares)),
-        z,
-        np.minimum(p, 1.0),
-    )
+@dataclass(frozen=True, eq=False)
+class SiteExcess:
+    """Events of each site beyond those of the common curve.
+
+    `variance` is theirs if the curve were known, and `left` what remains of it since
+    the curve was fitted to these people; `third` and `fourth` are their cumulants.
+    """
+
+    events: FloatArray
+    variance: FloatArray
+    left: FloatArray
+    third: FloatArray
+    fourth: FloatArray
+
+    @classmethod
+    def of(
+        cls,
+        design: FloatArray,
+        curve: LogisticFit,
+        site: IntArray,
+        weight: FloatArray,
+        positives: FloatArray,
+        n_sites: int,
+    ) -> SiteExcess:
+        """Add up cells of people; `site` has the number of the site of each."""
+
+        def of_site(column: FloatArray) -> FloatArray:
+            sums = np.bincount(site, weights=column, minlength=n_sites)
+            return sums.astype(np.float64)
+
+        risk = curve.fitted
+        spread = weight * risk * (1 - risk)
+        variance = of_site(spread)
+        across = np.stack([of_site(spread * column) for column in design.T], axis=1)
+        explained = np.linalg.solve(curve.information, across.T)
+        return cls(
+            events=of_site(positives - weight * risk),
+            variance=variance,
+            left=variance - np.einsum("ij,ji->i", across, explained),
+            third=of_site(spread * (1 - 2 * risk)),
+            fourth=of_site(spread * (1 - 6 * risk * (1 - risk))),
+        )
+
+    def tested(self) -> Differences:
+        """The test of all sites together, and of each."""
+        n = len(self.events)
+        known = self.left > LEAST_SHARE_LEFT * self.variance.sum()
+        events = self.events[known]
+        variance = self.variance[known]
+        left = self.left[known]
+
+        kurtosis = np.maximum(self.fourth[known], 0.0) / variance**2
+        # the square of a small count varies more than that of a large one
+        count = 1 / (1 + kurtosis / 2)
+        squares = float(np.sum(count * events**2 / variance))
+        freedom = float(np.sum(count * left / variance))
+
+        z = np.full(n, np.nan)
+        z[known] = events / np.sqrt(left)
+        skewness = self.third[known] / left**1.5
+        tails = []
+        for distance, skew in zip(z[known], skewness):
+            tails.append(2 * skewed_tail(abs(distance), skew * np.sign(distance)))
+        p_values = np.full(n, np.nan)
+        p_values[known] = tails
+        return Differences(
+            statistic=squares / freedom,
+            p_value=float(special.chdtrc(freedom, squares)),
+            excess=z,
+            p_values=np.minimum(p_values, 1.0),
+        )
 
 
 def _knots(x: FloatArray, weight: FloatArray) -> FloatArray:
@@ -367,17 +426,17 @@ def _knots(x: FloatArray, weight: FloatArray) -> FloatArray:
     """
     order = np.argsort(x)
     share = (np.cumsum(weight[order]) - weight[order] / 2) / weight.sum()
-    return np.unique(np.interp(KNOTS, share, x[order]))
+    return np.unique(np.interp(KNOT_QUANTILES, share, x[order]))
 
 
 def skewed_tail(z: float, skewness: float) -> float:
     """Chance that a count exceeds its mean by more than `z` standard errors (Pearson's
     type III curve).
 
-    >>> round(skewed_tail(1.96, 0.0), 3), round(skewed_tail(1.96, 0.3), 3), round(skewed_tail(1.96, -0.3), 3)
-    (0.025, 0.033, 0.016)
+    >>> [round(skewed_tail(1.96, skewness), 3) for skewness in (0.0, 0.3, -0.3)]
+    [0.025, 0.033, 0.016]
     """
-    if abs(skewness) < NEARLY_NORMAL:
+    if abs(skewness) < LEAST_SKEWNESS:
         return normal_tail(z)
     shape = 4 / skewness**2
     place = shape + np.sign(skewness) * z * np.sqrt(shape)

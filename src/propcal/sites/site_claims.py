@@ -9,7 +9,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 import numpy as np
 
 from propcal.auditing.audit_claims import claim_of
-from propcal.auditing.claims import Claim
+from propcal.auditing.audit_tables import ENDS
+from propcal.auditing.claims import Claim, Kind
 from propcal.auditing.profile import MIN_EVENTS, MIN_GROUP, JudgedGroups
 from propcal.auditing.statistics import hypothesis_tests as ht
 from propcal.auditing.statistics.logistic_calibration import calibration
@@ -50,17 +51,17 @@ def site_claims(
         return None
 
     rejected = _rejected(samples, judged, everybody, level, effect)
-    overall = []
-    if EVERYBODY in rejected:
-        test = rejected[EVERYBODY]
-        sign = test.statistic
-        overall.append(claim_of("overall", EVERYBODY, sign, EVENTS, test.adjusted_p))
+
+    def level_claims(kind: Kind, who: str, test_name: str) -> list[Claim]:
+        if test_name not in rejected:
+            return []
+        test = rejected[test_name]
+        return [claim_of(kind, who, test.statistic, EVENTS, test.adjusted_p)]
+
+    overall = level_claims("overall", EVERYBODY, EVERYBODY)
     sites = []
     for name in judged:
-        if _of_site(name) in rejected:
-            test = rejected[_of_site(name)]
-            sign = test.statistic
-            sites.append(claim_of("group", name, sign, EVENTS, test.adjusted_p))
+        sites += level_claims("group", name, _of_site(name))
     shape = []
     if ht.SLOPE in rejected:
         shape.append(_slope_claim(everybody, rejected[ht.SLOPE].adjusted_p))
@@ -126,11 +127,7 @@ def _claims_of_apart(
 ) -> list[Claim]:
     """The sites that differ from the others, with the O/E ratio of the others."""
     ratio: Estimate = observed_expected(people_at({*samples} - {*apart}))
-    others = {
-        "others": ratio.value,
-        "others_low": ratio.low,
-        "others_high": ratio.high,
-    }
+    others = {f"others{end}": value for end, value in zip(ENDS, ratio)}
     claims = []
     for name, (excess, p_of_site) in apart.items():
         p = max(p_of_site, p_value)

@@ -26,6 +26,8 @@ from propcal.sites.between_sites import (
 )
 
 RATIO = "observed_expected"
+# of a summary, what is on the scale of its measure
+ON_SCALE = ("mean", "low", "high", "prediction_low", "prediction_high")
 
 
 @dataclass(frozen=True)
@@ -117,15 +119,8 @@ def _measure_effects(
         return None
 
     effects = random_effects(value, variance)
-
-    def original(end: float) -> float:
-        return float(scale.inverse(end))
-
-    return replace(
-        effects,
-        mean=original(effects.mean),
-        low=original(effects.low),
-        high=original(effects.high),
-        prediction_low=original(effects.prediction_low),
-        prediction_high=original(effects.prediction_high),
-    )
+    on_scale = {name: getattr(effects, name) for name in ON_SCALE}
+    measured: dict[str, Any] = {
+        name: float(scale.inverse(end)) for name, end in on_scale.items()
+    }
+    return replace(effects, **measured)

@@ -1,6 +1,4 @@
-"""Evidence that may be looked at as often as one likes, checked by hand and by trying
-everything.
-"""
+"""Evidence that may be checked at any time, verified by hand and by trying everything."""
 
 from itertools import combinations, product
 from types import SimpleNamespace

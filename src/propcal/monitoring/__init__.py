@@ -1,3 +1,3 @@
-"""Monitoring: is a score still right, for whom not, since when? Looked at as often as
-one likes.
+"""Monitoring: is a score still right, for whom not, since when? It can be
+checked at any time.
 """

@@ -207,10 +207,11 @@ def _alarm(
     always = ep.best_always(sums.one(group, first), kind, shift, bin_index)
     line = ALARM * len(watching.groups)
     onset = onset_of(gain[first:], always, line).later(first)
-    if onset.shown and not _right_before(
-        sums.one(group), inside, first, onset.place, evidence.shift[group]
-    ):
-        onset = Onset(onset.place, first, onset.high)
+    if onset.shown:
+        own = sums.one(group)
+        own_shift = evidence.shift[group]
+        if not _right_before(own, inside, first, onset.place, own_shift):
+            onset = Onset(onset.place, first, onset.high)
     # the O/E ratio is that since the onset, if the data show it
     measured = onset if onset.shown else Onset(first, first, first)
 
@@ -276,7 +277,8 @@ def _right_before(
     positives = own.positives[before, 0][:, inside]
     mean = own.mean[before, 0][:, inside]
 
-    rate = mean * np.exp(shift) / (1 - mean + mean * np.exp(shift))
+    factor = np.exp(shift)
+    rate = mean * factor / (1 - mean + mean * factor)
     excess = (positives - people * rate).sum()
     spread = np.sqrt((people * rate * (1 - rate)).sum())
     return bool(abs(excess) <= NORMAL_REACH * spread)

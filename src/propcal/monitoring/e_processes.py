@@ -204,7 +204,8 @@ def _against_reference(gain: FloatArray, reference: BoolArray) -> FloatArray:
     # the part of the grid that the shift at the reference may have
     n_shifts = 2 * n_side + 1
     inner = slice(margin, margin + n_shifts)
-    prior = -0.5 * (np.arange(-n_side, n_side + 1) * GRID_STEP / PRIOR_SPREAD) ** 2
+    shifts = np.arange(-n_side, n_side + 1) * GRID_STEP
+    prior = -0.5 * (shifts / PRIOR_SPREAD) ** 2
     prior -= np.logaddexp.reduce(prior)
 
     reference_periods = np.flatnonzero(reference)
@@ -236,7 +237,8 @@ def _against_reference(gain: FloatArray, reference: BoolArray) -> FloatArray:
 
 def _highest(values: FloatArray) -> FloatArray:
     """The maximum of smooth functions on a grid (last axis), between its points too."""
-    place = np.clip(np.argmax(values, axis=-1), 1, values.shape[-1] - 2)
+    last = values.shape[-1] - 1
+    place = np.clip(np.argmax(values, axis=-1), 1, last - 1)
 
     def beside(offset: int) -> FloatArray:
         return np.take_along_axis(values, (place + offset)[..., None], -1)[..., 0]
@@ -365,15 +367,17 @@ def _log_boost(
     if not len(counts):
         return 0.0
 
+    factor = np.exp(BETS)[:, None]
     growth = np.expm1(BETS)[:, None]
     normalizer = (people * np.log1p(mean * growth)).sum(axis=1)
     odds = 1 + chance * growth
     normalizer_spread = (counts * np.log(odds)).sum(axis=1)
 
     # the number of events, and its chances under each bet
-    events, mass = poisson_binomial(counts, chance * np.exp(BETS)[:, None] / odds)
+    events, mass = poisson_binomial(counts, chance * factor / odds)
     gained = bets.placed[:, None, None] + BETS[:, None, None] * events
-    won = np.logaddexp.reduce(gained - normalizer[:, None, None], axis=0)
+    gained -= normalizer[:, None, None]
+    won = np.logaddexp.reduce(gained, axis=0)
     evidence = np.logaddexp(won, bets.waiting)
     # the part of the evidence before that each outcome stands for
     log_part = bets.placed + normalizer_spread - normalizer - bets.total
@@ -401,11 +405,13 @@ def spread_out(
     n = people[occupied]
     low = ends[:-1][occupied]
     high = ends[1:][occupied]
-    above = np.clip(n * (mean[occupied] - low) / (high - low), 0, n)
+    width = high - low
+    above = np.clip(n * (mean[occupied] - low) / width, 0, n)
     n_high = np.minimum(np.floor(above), n - 1)
-    between = low + (above - n_high) * (high - low)
+    between = low + (above - n_high) * width
 
-    counts = np.concatenate([n - n_high - 1, n_high, np.ones(len(n))])
+    n_low = n - n_high - 1
+    counts = np.concatenate([n_low, n_high, np.ones(len(n))])
     scores = np.concatenate([low, high, between])
     return counts[counts > 0], scores[counts > 0]
 
@@ -424,20 +430,25 @@ def poisson_binomial(
     variance = (chance * (1 - chance)) @ counts
     half = int(np.ceil(REACH_SD * np.sqrt(variance.max()) + LEAST_REACH))
     width = 2 * half + 1
-    events: FloatArray = np.floor(mean)[:, None] - half + np.arange(float(width))
+    first = np.floor(mean)[:, None] - half
+    events: FloatArray = first + np.arange(float(width))
 
     # the characteristic function of the number of events, at these angles
     angle = 2 * np.pi * np.arange(1, half + 1) / width
     angle = angle[variance.min() * (1 - np.cos(angle)) <= NEGLIGIBLE_LOG]
+    sine = np.sin(angle)
+    cosine = np.cos(angle)
     p = chance[:, :, None]
-    log_size = 0.5 * np.log1p(-2 * p * (1 - p) * (1 - np.cos(angle)))
-    turn = np.arctan2(p * np.sin(angle), 1 - p + p * np.cos(angle))
+    log_size = 0.5 * np.log1p(-2 * p * (1 - p) * (1 - cosine))
+    turn = np.arctan2(p * sine, 1 - p + p * cosine)
     total_size = np.einsum("p,spa->sa", counts, log_size)
-    total_turn = np.einsum("p,spa->sa", counts, turn) - events[:, :1] * angle
+    total_turn = np.einsum("p,spa->sa", counts, turn)
+    total_turn -= first * angle
 
     wave = np.zeros((len(chance), half + 1), dtype=np.complex128)
     wave[:, 0] = 1.0
-    wave[:, 1 : len(angle) + 1] = np.exp(total_size - 1j * total_turn)
+    last = len(angle) + 1
+    wave[:, 1:last] = np.exp(total_size - 1j * total_turn)
     return events, np.maximum(np.fft.irfft(wave, width, axis=1), 0.0)
 
 
@@ -467,8 +478,8 @@ def evidence_over_time(
     else:
         bets = _calibration_bets(sums, stakes)
         shares = TEST_SHARES
-    log_mean = np.logaddexp.reduce(bets.cells, axis=2) - np.log(bets.cells.shape[2])
-    evidence = bets.evidence | {"cells": log_mean}
+    mean_of_cells = np.logaddexp.reduce(bets.cells, axis=2) - np.log(sums.n_bins)
+    evidence = bets.evidence | {"cells": mean_of_cells}
 
     table = np.concatenate([evidence[kind] for kind in shares], axis=1)
     stakes_of_tests = np.concatenate([shares[kind] * stakes for kind in shares])

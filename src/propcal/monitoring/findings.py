@@ -157,12 +157,14 @@ def _row_names(
 ) -> dict[str, Any]:
     """The columns that name a row: periods first, then tests, then groups."""
     names = [group.name for group in counts.groups]
-    n_tables = len(counts.periods) * len(tests)
+    n_groups = len(names)
+    n_tests = len(tests)
+    n_periods = len(counts.periods)
     return {
-        "period": np.repeat(counts.periods, len(tests) * len(names)),
-        "test": np.tile(np.repeat(tests, len(names)), len(counts.periods)),
-        "group": np.tile(names, n_tables),
-        "label": np.tile(np.array(labels, dtype=object), n_tables),
+        "period": np.repeat(counts.periods, n_tests * n_groups),
+        "test": np.tile(np.repeat(tests, n_groups), n_periods),
+        "group": np.tile(names, n_periods * n_tests),
+        "label": np.tile(np.array(labels, dtype=object), n_periods * n_tests),
     }
 
 

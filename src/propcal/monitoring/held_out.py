@@ -15,13 +15,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from propcal.auditing.audit_tables import ENDS
+from propcal.auditing.claims import NAN
 from propcal.auditing.compare import Comparison, compare, loss_of_everybody
 from propcal.auditing.names import TOO_HIGH, TOO_LOW, UNTESTED
 from propcal.auditing.statistics.hypothesis_tests import SIGNIFICANCE, holm
 from propcal.auditing.statistics.measures import Estimate
 from propcal.auditing.statistics.rate_intervals import NORMAL_REACH, normal_tail
 from propcal.core.atoms import Atoms
-from propcal.core.grid import BoolArray
+from propcal.core.grid import BoolArray, FloatArray
 from propcal.core.groups import Groups
 from propcal.core.reduction import without_keys
 from propcal.errors import refused
@@ -37,11 +39,13 @@ NOTHING = "nothing to correct"
 EARLY = "too early to say"
 RECALIBRATED = "recalibrated"
 FEWEST_FITTED = 2  # periods
-USUAL = 12  # periods that are used if it is not known since when the score is wrong
+USUAL_PERIODS = 12  # if it is not known since when the score is wrong
+RECALIBRATION_DRAWS = 200
+TRAVEL_DRAWS = 100
 BETTER = "better"
 WORSE = "worse"
 ALIKE = "no clear change"
-NONE = "not corrected"
+NOT_CORRECTED = "not corrected"
 NEARER = "nearer to 1"
 FURTHER = "further from 1"
 
@@ -51,18 +55,18 @@ def held_out_comparison(
     judged: Iterable[Atoms],
     name: str,
     settings: Mapping[str, Any],
-    **how: Any,
+    **comparison: Any,
 ) -> tuple[Correction, Comparison]:
     """Fit a correction to some people, and compare it with the score among others;
-    `how` as for `compare`.
+    `comparison` has settings of `compare`.
     """
-    from propcal.estimators import (
-        PMCBoost,
-    )  # which takes long to import, and pages only read results
+    # takes long to import, and pages only read results
+    from propcal.estimators import PMCBoost
 
-    past: Any = sum(fitted)
-    correction = PMCBoost(**settings).fit_atoms(past).correction_
-    return correction, compare({"score": None, name: correction}, sum(judged), **how)
+    fitting_data: Any = sum(fitted)
+    correction = PMCBoost(**settings).fit_atoms(fitting_data).correction_
+    scores = {"score": None, name: correction}
+    return correction, compare(scores, sum(judged), **comparison)
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,37 +115,44 @@ def would_recalibrating_help(
     recent = [name for name in sorted(periods) if since and name >= since]
     early = bool(since) and len(recent) <= FEWEST_FITTED
     if len(recent) <= FEWEST_FITTED:
-        recent = sorted(periods)[-USUAL:]
+        recent = sorted(periods)[-USUAL_PERIODS:]
     n = max(len(recent) // 4, 1) if held_out is None else held_out
     if not 1 <= n < len(recent):
         raise refused("few periods", periods=len(recent), others=n)
     fitted = recent[:-n]
     judged = recent[-n:]
-    past, later = ([periods[name] for name in names] for names in (fitted, judged))
-    settings = {"gamma": gamma, "groups": groups}
+
     names = identity or Identity(unit="people")
-    how: dict[str, Any] = settings | {
-        "n_draws": 200,
-        "labels": names.labels,
-        "unit": names.unit,
-    }
+    fit_settings = {"gamma": gamma, "groups": groups}
     correction, comparison = held_out_comparison(
-        past, later, RECALIBRATED, settings, **how
+        [periods[name] for name in fitted],
+        [periods[name] for name in judged],
+        RECALIBRATED,
+        fit_settings,
+        n_draws=RECALIBRATION_DRAWS,
+        labels=names.labels,
+        unit=names.unit,
+        **fit_settings,
     )
-    row = loss_of_everybody(comparison)
-    if row["high"] < 0:
-        answer = HELPS
-    elif row["low"] > 0:
-        answer = HARMS
-    else:
-        answer = UNCLEAR
-    if not np.isfinite([row["low"], row["high"]]).all():
-        answer = UNCLEAR
     if early:
         answer = EARLY
     elif not correction.n_updates:
         answer = NOTHING
+    else:
+        change = loss_of_everybody(comparison)
+        answer = _answer(change["low"], change["high"])
     return Recalibration(answer, tuple(fitted), tuple(judged), comparison, correction)
+
+
+def _answer(low: float, high: float) -> str:
+    """Whether a change of the loss with this interval is a gain."""
+    if not np.isfinite([low, high]).all():
+        return UNCLEAR
+    if high < 0:
+        return HELPS
+    if low > 0:
+        return HARMS
+    return UNCLEAR
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,38 +183,38 @@ def leave_one_site_out(parts: Mapping[str, Atoms], **settings: Any) -> Travel:
     """Fit a correction on all other sites and test it at each site (internal-external
     cross-validation).
     """
-    people = {name: without_keys(one) for name, one in parts.items()}
-    found = {}
+    people = {name: without_keys(part) for name, part in parts.items()}
+    comparisons = {}
     changed = []
+    rows = []
     for name, own in people.items():
-        others = [one for other, one in people.items() if other != name]
-        correction, found[name] = held_out_comparison(
-            others, [own], "corrected", settings, n_draws=100
+        others = [people[other] for other in people if other != name]
+        correction, comparison = held_out_comparison(
+            others, [own], "corrected", settings, n_draws=TRAVEL_DRAWS
         )
+        comparisons[name] = comparison
         changed.append(correction.n_updates > 0)
-    table = pd.DataFrame(
-        [{"site": name, **site_change(one)} for name, one in found.items()]
-    )
-    return Travel(with_findings(table, np.array(changed)), _pooled(found), found)
+        rows.append({"site": name, **site_change(comparison)})
+    table = with_findings(pd.DataFrame(rows), np.array(changed))
+    return Travel(table, _pooled(comparisons), comparisons)
 
 
 def site_change(comparison: Comparison) -> dict[str, Any]:
     """What a correction does to the people of one site; limits where a count is
     small.
     """
+    before, after = (audit.groups.iloc[0] for audit in comparison.audits.values())
     loss = loss_of_everybody(comparison)
-    audits = [audit.groups.iloc[0] for audit in comparison.audits.values()]
-    row: dict[str, Any] = {"people": audits[0]["people"]}
-    for when, everybody in zip(("before", "after"), audits):
-        for end in ("", "_low", "_high"):
+    row: dict[str, Any] = {"people": before["people"]}
+    for when, everybody in (("before", before), ("after", after)):
+        for end in ENDS:
             row[f"observed_expected_{when}{end}"] = everybody[f"observed_expected{end}"]
-    columns = {
-        "log_loss_before": "base",
-        "log_loss_after": "value",
-        "change": "difference",
-    }
-    columns |= {"change_low": "low", "change_high": "high"}
-    return row | {name: float(loss[column]) for name, column in columns.items()}
+    row["log_loss_before"] = float(loss["base"])
+    row["log_loss_after"] = float(loss["value"])
+    row["change"] = float(loss["difference"])
+    row["change_low"] = float(loss["low"])
+    row["change_high"] = float(loss["high"])
+    return row
 
 
 def with_findings(table: pd.DataFrame, changed: BoolArray) -> pd.DataFrame:
@@ -212,36 +223,35 @@ def with_findings(table: pd.DataFrame, changed: BoolArray) -> pd.DataFrame:
     The O/E ratio moves nearer to 1 if the events observed are on the same side as the
     corrected score of the (geometric) mean of the events expected before and after.
     """
-    with np.errstate(
-        divide="ignore", invalid="ignore"
-    ):  # a site without events has no logarithm: not tested
-        ends = (
-            f"observed_expected_{end}"
-            for end in ("before", "after", "after_low", "after_high")
-        )
-        before, after, low, high = (
-            np.log(table[end].to_numpy(dtype=np.float64)) for end in ends
-        )
-        error = _error(low, high)
-        tests = (
-            (table["change"], _error(table["change_low"], table["change_high"])),
-            (before + after, 2 * error),
-            (after, error),
-        )
-        z = np.array([np.asarray(value / of, dtype=np.float64) for value, of in tests])
+
+    def log_ratio(name: str) -> FloatArray:
+        ratio = table[f"observed_expected_{name}"].to_numpy(dtype=np.float64)
+        return np.asarray(np.log(ratio))
+
+    # a site without events has no logarithm: not tested
+    with np.errstate(divide="ignore", invalid="ignore"):
+        before = log_ratio("before")
+        after = log_ratio("after")
+        error = _error(log_ratio("after_low"), log_ratio("after_high"))
+        loss_error = _error(table["change_low"], table["change_high"])
+        of_loss = table["change"] / loss_error
+        of_middle = (before + after) / (2 * error)
+        z = np.array([of_loss, of_middle, after / error], dtype=np.float64)
     z[:, ~changed] = np.nan
     tested = np.isfinite(z)
+    p_values = np.array([2 * normal_tail(abs(x)) for x in z[tested]])
     clear = np.zeros(z.shape, dtype=np.bool_)
-    clear[tested] = (
-        holm(np.array([2 * normal_tail(abs(x)) for x in z[tested]])) <= SIGNIFICANCE
-    )
-    loss, middle, level = z
-    nearer = (middle > 0) == (before > after)
-    table["finding"] = np.where(~clear[0], ALIKE, np.where(loss < 0, BETTER, WORSE))
-    table.loc[~tested.any(axis=0), "finding"] = UNTESTED
-    table.loc[~changed, "finding"] = NONE
-    table["moved"] = np.where(~clear[1], "", np.where(nearer, NEARER, FURTHER))
-    table["level"] = np.where(~clear[2], "", np.where(level > 0, TOO_LOW, TOO_HIGH))
+    clear[tested] = holm(p_values) <= SIGNIFICANCE
+
+    (loss_z, middle_z, level_z), (loss_is_clear, has_moved, is_off) = z, clear
+    side = np.where(loss_z < 0, BETTER, WORSE)
+    finding = np.where(loss_is_clear, side, ALIKE)
+    finding = np.where(tested.any(axis=0), finding, UNTESTED)
+    table["finding"] = np.where(changed, finding, NOT_CORRECTED)
+
+    is_nearer = (middle_z > 0) == (before > after)
+    table["moved"] = np.where(has_moved, np.where(is_nearer, NEARER, FURTHER), "")
+    table["level"] = np.where(is_off, np.where(level_z > 0, TOO_LOW, TOO_HIGH), "")
     return table
 
 
@@ -252,29 +262,26 @@ def _error(low: Any, high: Any) -> Any:
 
 def _pooled(comparisons: Mapping[str, Comparison]) -> Estimate:
     """The O/E ratio of all sites together, each after its correction."""
-    rows = pd.DataFrame(
-        [list(one.audits.values())[-1].groups.iloc[0] for one in comparisons.values()]
-    )
-    names = (
-        "people",
-        "outcome_rate",
-        "mean_score",
-        "observed_expected_low",
-        "observed_expected_high",
-    )
-    people, rate, mean, low, high = (
-        rows[name].to_numpy(dtype=np.float64) for name in names
-    )
-    observed, expected = people * rate, people * mean
+    audits = [list(each.audits.values())[-1] for each in comparisons.values()]
+    rows = pd.DataFrame([audit.groups.iloc[0] for audit in audits])
+
+    def column(name: str) -> FloatArray:
+        return rows[name].to_numpy(dtype=np.float64)
+
+    people = column("people")
+    observed = people * column("outcome_rate")
+    expected = people * column("mean_score")
+    low = column("observed_expected_low")
+    high = column("observed_expected_high")
     with np.errstate(invalid="ignore", divide="ignore"):
-        own = observed * _error(np.log(low), np.log(high))
-    own = np.where(
-        np.isfinite(own) & (observed > 0), own, np.sqrt(expected)
-    )  # few people or events
+        of_site = observed * _error(np.log(low), np.log(high))
+    # of few people or events, the error of the events expected
+    has_error = np.isfinite(of_site) & (observed > 0)
+    of_site = np.where(has_error, of_site, np.sqrt(expected))
+
+    error = NAN
     if observed.sum() > 0:
-        error = float(np.sqrt(np.sum(own**2)) / observed.sum())
-    else:
-        error = float("nan")
+        error = float(np.sqrt(np.sum(of_site**2)) / observed.sum())
     ratio = float(observed.sum() / expected.sum())
     reach = float(np.exp(NORMAL_REACH * error))
     return Estimate(ratio, ratio / reach, ratio * reach)

@@ -31,21 +31,20 @@ from propcal.reading.levels import warn_of_new_levels
 from propcal.reading.periods import Calendar, days, span_of
 from propcal.reading.source import NamedColumns
 
-NAMES = {
+NAMES_OF_SETTINGS = {
     "groups": "groups",
     "every": "the length of a period",
     "n_bins": "the number of risk ranges",
     "binning": "the risk ranges",
 }
-FREE = (
-    "delay",
-    "drop_missing",
-)  # what later runs may change: the atoms of earlier periods stay as they are
+# what later runs may change: the atoms of earlier periods stay as they are
+CHANGEABLE = ("delay", "drop_missing")
+SCORE_BITS = 7  # binary digits of a score that are kept, so that the state stays small
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class MonitorSettings:
-    """The one list of settings; see `propcal.Monitor` for what each of them means."""
+    """All settings; see `propcal.Monitor` for what each of them means."""
 
     score: str
     outcome: str
@@ -67,20 +66,17 @@ class MonitorSettings:
         for name in ("score", "outcome", "time"):
             if not isinstance(getattr(self, name), str):
                 raise InputError(Argument(name) + " must be the name of a column")
-        self.delay, self.groups = days(self.delay), _definition(self.groups)
+        self.delay = days(self.delay)
+        self.groups = _definition(self.groups)
         check_number("gamma", self.gamma, above=0, at_most=1)
         check_number("rho", self.rho, above=0, at_most=1)
         if not isinstance(self.binning, str):
-            self.binning = tuple(
-                float(edge) for edge in np.asarray(self.binning).ravel()
-            )
-        if self.positive is not None and not isinstance(
-            self.positive, (str, int, float, bool)
-        ):
-            raise InputError(
-                Argument("positive")
-                + f" must be a single value; got {shown(self.positive)}"
-            )
+            edges = np.asarray(self.binning).ravel()
+            self.binning = tuple(float(edge) for edge in edges)
+        positive: object = self.positive
+        if positive is not None and not isinstance(positive, (str, int, float, bool)):
+            problem = f" must be a single value; got {shown(positive)}"
+            raise InputError(Argument("positive") + problem)
         _ = self.calendar, self.reference, self.columns  # checks them
 
     @property
@@ -91,10 +87,13 @@ class MonitorSettings:
     @property
     def columns(self) -> NamedColumns:
         """What the columns are taken for."""
-        own = {
-            name: getattr(self, name) for name in ("groups", "positive", "drop_missing")
-        }
-        return NamedColumns(self.score, self.outcome, **own)
+        return NamedColumns(
+            self.score,
+            self.outcome,
+            groups=self.groups,
+            positive=self.positive,
+            drop_missing=self.drop_missing,
+        )
 
     @property
     def reference(self) -> list[str]:
@@ -104,15 +103,16 @@ class MonitorSettings:
         if self.baseline is None:
             return []
         first, dots, last = str(self.baseline).partition("..")
+        if not dots:
+            last = first
         try:
-            found = self.calendar.span(first, last if dots else first)
+            periods = self.calendar.span(first, last)
         except InputError as error:
             raise InputError(Argument("baseline") + ": " + error.message) from None
-        if not found:
-            raise InputError(
-                Argument("baseline") + f": {shown(self.baseline)} ends before it begins"
-            )
-        return found
+        if not periods:
+            problem = f": {shown(self.baseline)} ends before it begins"
+            raise InputError(Argument("baseline") + problem)
+        return periods
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -126,23 +126,23 @@ class MonitorSettings:
         differs.
         """
         own = self.settings
-        free = {}
+        changed = {}
         for name, setting in given.items():
             value: Any = days(setting) if name == "delay" else _jsonable(setting)
-            if isinstance(setting, Groups) and {*value["columns"]} == {
-                *own[name]["columns"]
-            }:
-                value["columns"] = own[name]["columns"]
+            if isinstance(setting, Groups):
+                columns = own[name]["columns"]
+                if {*value["columns"]} == {*columns}:
+                    value["columns"] = columns  # their order does not matter
             if own[name] == value:
                 continue
-            if name not in FREE:
+            if name not in CHANGEABLE:
                 before, now = _differing(own[name], value)
-                what = NAMES.get(name, "the setting")
+                what = NAMES_OF_SETTINGS.get(name, "the setting")
                 raise refused(
                     "fixed setting", name=name, what=what, before=before, now=now
                 )
-            free[name] = value
-        vars(self).update(free)
+            changed[name] = value
+        vars(self).update(changed)
 
 
 def _definition(groups: Any) -> Groups:
@@ -155,7 +155,9 @@ def _definition(groups: Any) -> Groups:
         if groups.columns is not None:
             return groups
         return replace(groups, columns=[])
-    return Groups(columns=[groups] if isinstance(groups, str) else list(groups))
+    if isinstance(groups, str):
+        return Groups(columns=[groups])
+    return Groups(columns=list(groups))
 
 
 def _jsonable(value: Any) -> Any:
@@ -165,24 +167,24 @@ def _jsonable(value: Any) -> Any:
         return {str(key): _jsonable(part) for key, part in value.items()}
     if isinstance(value, (list, tuple, np.ndarray)):
         return [_jsonable(part) for part in value]
-    return value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, np.generic):
+        return value.item()
+    return value
 
 
 def _differing(own: Any, given: Any) -> tuple[str, str]:
-    """The parts that differ."""
+    """The parts that differ, in words."""
     if isinstance(own, dict) and isinstance(given, dict):
-        name = next(key for key in [*own, *given] if own.get(key) != given.get(key))
+        names = [*own, *given]
+        name = next(name for name in names if own.get(name) != given.get(name))
         return f"{name} {shown(own.get(name))}", f"{name} {shown(given.get(name))}"
     return shown(own), shown(given)
 
 
-SCORE_BITS = 7  # binary digits of a score that are kept, so that the state stays small
-
-
 @dataclass(frozen=True)
 class PeriodRecord:
-    """What the state knows of a period beside its atoms: enough to notice the same
-    people again.
+    """What the state knows of a period in addition to its atoms: enough to notice the
+    same people again.
     """
 
     people: int
@@ -214,8 +216,8 @@ class Added:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class Monitor(MonitorSettings):
-    """Watch a score over time, group by group, with tests that may be looked at as
-    often as one likes.
+    """Watch a score over time, group by group, with tests that may be checked at any
+    time.
 
     Parameters
     ----------
@@ -331,61 +333,48 @@ class Monitor(MonitorSettings):
         """
         for period in replace:
             self.calendar.start(period)
-        dating = Dating(
-            self.time, self.calendar, self.outcome_time, days(self.delay), as_of
-        )
+        delay = days(self.delay)
+        dating = Dating(self.time, self.calendar, self.outcome_time, delay, as_of)
         source = source_of(people, na=na, memory_limit=memory_limit, progress=progress)
-        found = dated_atoms(source, self.columns, dating)
-        if not (found.periods or found.held_back or found.undated):
+        dated = dated_atoms(source, self.columns, dating)
+        if not (dated.periods or dated.held_back or dated.undated):
             where = source.title if are_paths(people) else "people"
             raise InputError(f"{where}: there are no rows", argument="people")
-        return self._take(found, replace)
+        return self._take(dated, replace)
 
     def _take(self, dated: DatedAtoms, replaced: Sequence[str]) -> Added:
         """Add what was read; nothing changes before all of it is checked."""
-        missing = [period for period in replaced if period not in dated.periods]
-        if missing:
-            held = [period for period in missing if period in dated.held_back]
-            key = "outcomes not known" if held else "nobody to replace"
-            raise refused(key, period=(held or missing)[0])
-        records, same, before = dict(self.records), [], self.records
+        _refuse_missing(dated, replaced)
+        before = self.records
+        records = dict(before)
+        changed: dict[str, Atoms] = {}
+        unchanged = []
         for period, atoms in dated.periods.items():
             refuse_unmonitored(atoms)
-            record = PeriodRecord(
-                atoms.n_people, atoms.people_fingerprint(), atoms.left_out.people
-            )
-            known = before.get(period)
-            if known is not None and period not in replaced:
-                if known.fingerprint != record.fingerprint:
-                    if known.people != record.people:
-                        key = "other people"
-                    else:
-                        key = "other scores"
-                    raise refused(
-                        key, period=period, people=known.people, now=record.people
-                    )
-                same.append(period)
+            fingerprint = atoms.people_fingerprint()
+            record = PeriodRecord(atoms.n_people, fingerprint, atoms.left_out.people)
+            if period in before and period not in replaced:
+                _refuse_different(period, before[period], record)
+                unchanged.append(period)
                 continue
-            records[period] = replace(
-                record, late=bool(before) and period < max(before)
-            )
-        changed = [period for period in dated.periods if period not in same]
-        again = [period for period in changed if period in before]
-        replaced_people = {
-            period: (before[period].people, records[period].people) for period in again
-        }
+            late = bool(before) and period < max(before)
+            records[period] = replace(record, late=late)
+            changed[period] = _coarse(atoms)
+
         if changed:
-            self._rebuild(
-                {period: _small(dated.periods[period]) for period in changed}, records
-            )
-        new = tuple(period for period in changed if period not in again)
+            self._rebuild(changed, records)
+        replaced_people = {}
+        for period in changed:
+            if period in before:
+                people_before = before[period].people
+                replaced_people[period] = (people_before, records[period].people)
         return Added(
-            new,
-            tuple(again),
-            tuple(same),
-            dated.held_back,
-            dated.undated,
-            replaced_people,
+            new=tuple(period for period in changed if period not in before),
+            replaced=tuple(replaced_people),
+            unchanged=tuple(unchanged),
+            held_back=dated.held_back,
+            undated=dated.undated,
+            replaced_people=replaced_people,
         )
 
     def _rebuild(
@@ -398,24 +387,26 @@ class Monitor(MonitorSettings):
                 "the new periods have other groups than the state: " + error.message
             ) from None
         if self.atoms is not None:
-            known = dict(
-                zip(self.atoms.patterns.attributes, self.atoms.patterns.levels)
-            )
+            patterns = self.atoms.patterns
+            known = dict(zip(patterns.attributes, patterns.levels))
             new = keyed(changed, PERIOD)
-            warn_of_new_levels(
-                known, new.patterns, new.pattern_sums(new.people), self.gamma
-            )
-        edges = self.edges
-        if not edges:  # quantiles are those of these people
-            people: dict[str, Any] = {"score": atoms.score, "weight": atoms.weight}
-            edges = from_grid(
-                make_bins(self.binning, self.n_bins, rho=self.rho, **people).edges
-            ).tolist()
+            people = new.pattern_sums(new.people)
+            warn_of_new_levels(known, new.patterns, people, self.gamma)
+        edges = self.edges or self._first_edges(atoms)
         watched = watch(atoms, self.columns.words, self.gamma, self.watched)
         self.atoms = atoms
         self.records = records
         self.edges = edges
         self.watched = watched
+
+    def _first_edges(self, atoms: Atoms) -> list[float]:
+        """Edges of the risk ranges; quantiles are those of the people of the first
+        run.
+        """
+        people: dict[str, Any] = {"score": atoms.score, "weight": atoms.weight}
+        bins = make_bins(self.binning, self.n_bins, rho=self.rho, **people)
+        edges: list[float] = from_grid(bins.edges).tolist()
+        return edges
 
     def course(
         self, *, recalibrate: bool = False, held_out: int | None = None
@@ -432,25 +423,24 @@ class Monitor(MonitorSettings):
             On how many of the last periods that is judged; by default a quarter of
             those since the onset.
         """
-        atoms = self._atoms()
-        reference = self.reference
-        known = [period for period in reference if period in self.records]
-        if reference and not known:
-            raise refused("empty baseline", baseline=self.baseline)
         from propcal import __version__
 
-        about = {
-            name: value for name, value in self.settings.items() if name != "groups"
-        }
+        atoms = self._atoms()
+        reference = [period for period in self.reference if period in self.records]
+        if self.reference and not reference:
+            raise refused("empty baseline", baseline=self.baseline)
+        settings = {"version": __version__, **self.settings}
+        del settings["groups"]
+        left_out = sum(record.left_out for record in self.records.values())
         findings = course_findings(
             atoms,
             self.watched,
             explicit(self.edges),
             self.identity,
-            reference=known,
-            settings={"version": __version__, **about},
-            facts=self._facts(known),
-            left_out=sum(record.left_out for record in self.records.values()),
+            reference=reference,
+            settings=settings,
+            facts=self._facts(reference),
+            left_out=left_out,
         )
         course = assembled(findings)
         if not recalibrate:
@@ -464,7 +454,8 @@ class Monitor(MonitorSettings):
         """Would recalibrating help? Fitted on recent periods except the last, and
         judged on those.
         """
-        course = self.course() if course is None else course
+        if course is None:
+            course = self.course()
         return would_recalibrating_help(
             by_key(self._atoms(), PERIOD),
             since=course.claims[0].since if course.claims else "",
@@ -486,30 +477,52 @@ class Monitor(MonitorSettings):
         atoms = self._atoms()
         identity = self.identity
         periods = self.periods
-        every = self.calendar.span(periods[0], periods[-1])
+        all_periods = self.calendar.span(periods[0], periods[-1])
+        gaps = [period for period in all_periods if period not in self.records]
+        late = [period for period in periods if self.records[period].late]
         small = not_watched(atoms, self.columns.words, self.gamma, self.watched)
         labels = group_labels(
             small, atoms.patterns, identity.labels, everyone=identity.everyone
         )
         return {
             "reference": span_of(reference) if reference else "",
-            "gaps": [period for period in every if period not in self.records],
+            "gaps": gaps,
             "small": sorted(labels, key=lambda label: label.count(", ")),
-            "late": [period for period in periods if self.records[period].late],
+            "late": late,
         }
+
+
+def _refuse_missing(dated: DatedAtoms, replaced: Sequence[str]) -> None:
+    """Refuse to replace periods without people whose outcomes are known."""
+    missing = [period for period in replaced if period not in dated.periods]
+    if not missing:
+        return
+    held_back = [period for period in missing if period in dated.held_back]
+    if held_back:
+        raise refused("outcomes not known", period=held_back[0])
+    raise refused("nobody to replace", period=missing[0])
+
+
+def _refuse_different(period: str, known: PeriodRecord, now: PeriodRecord) -> None:
+    """Refuse other people, or other scores, for a period that the state has."""
+    if known.fingerprint == now.fingerprint:
+        return
+    problem = "other people" if known.people != now.people else "other scores"
+    raise refused(problem, period=period, people=known.people, now=now.people)
 
 
 def refuse_unmonitored(atoms: Atoms) -> None:
     """Refuse outcomes and weights whose noise is not known."""
-    if not atoms.frequencies or atoms.soft:
-        if atoms.frequencies:
-            what = "the outcomes are soft labels"
-        else:
-            what = "there are survey weights"
-        raise InputError(f"{what}; a monitor needs outcomes of 0 and 1 without weights")
+    if not atoms.frequencies:
+        problem = "there are survey weights"
+    elif atoms.soft:
+        problem = "the outcomes are soft labels"
+    else:
+        return
+    raise InputError(f"{problem}; a monitor needs outcomes of 0 and 1 without weights")
 
 
-def _small(atoms: Atoms) -> Atoms:
+def _coarse(atoms: Atoms) -> Atoms:
     """People with scores of few digits, so that the size of a state does not grow with
     their number.
     """

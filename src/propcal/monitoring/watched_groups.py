@@ -111,8 +111,8 @@ class Watching:
         """One of the groups alone."""
         return replace(
             self,
-            groups=self.groups[number : number + 1],
-            labels=self.labels[number : number + 1],
+            groups=(self.groups[number],),
+            labels=(self.labels[number],),
             stakes=self.stakes[[number]],
         )
 
@@ -164,7 +164,8 @@ class PeriodCounts:
 
         def by_period(column: Any) -> FloatArray:
             of_patterns: Any = bucket_sums(atoms, ranges, column)
-            table = np.zeros((len(periods), len(groups), *of_patterns.shape[1:]))
+            n_ranges = of_patterns.shape[1]
+            table = np.zeros((len(periods), len(groups), n_ranges))
             for t in range(len(periods)):
                 rows = of_pattern == t
                 table[t] = members[:, rows] @ of_patterns[rows]
@@ -215,7 +216,8 @@ class PeriodCounts:
 
     def by_bin(self, values: FloatArray) -> FloatArray:
         """Add up the ranges (last axis) of each bin."""
-        first = np.flatnonzero(np.concatenate([[True], np.diff(self.bin_of) > 0]))
+        is_later_first = np.diff(self.bin_of) > 0
+        first = np.flatnonzero(np.concatenate([[True], is_later_first]))
         return np.asarray(np.add.reduceat(values, first, axis=-1))
 
 

@@ -14,7 +14,7 @@ from propcal.core.correction.fit_summary import Gains
 from propcal.core.correction.points_table import multiply
 from propcal.core.correction.smooth_map import SmoothStart
 from propcal.core.fit.boost import AddedPoints
-from propcal.core.fit.smooth_fit import without_falls
+from propcal.core.fit.non_decreasing import non_decreasing
 from propcal.core.grid import UNIT, FloatArray, IntArray, from_grid, to_grid
 from propcal.core.groups import Groups, membership
 from propcal.core.logistic import log_odds
@@ -168,7 +168,7 @@ def _ordered(
     """The recalibration without falls of everybody's curve."""
     if start is None:
         return None
-    return without_falls(
+    return non_decreasing(
         start, units, code, membership(start.groups, rows.patterns), people
     )
 

@@ -10,7 +10,7 @@ import pytest
 
 from propcal import PMCBoost, audit
 from propcal.core.correction.fit_summary import attribute_effects
-from propcal.core.fit import smooth_fit
+from propcal.core.fit import random_effects
 from propcal.core.grid import UNIT
 from propcal.core.logistic import expit
 from propcal.documents.correction import correction_blocks
@@ -110,7 +110,7 @@ def test_an_attribute_is_read_if_a_group_would_stay_wrong_without_it(monkeypatch
         == "no miscalibration found"
     )
     monkeypatch.setattr(
-        smooth_fit, "WRONG", 0.0
+        random_effects, "WRONG", 0.0
     )  # as a whole, the wards improve the fit too little
     model = PMCBoost().fit(score, y, sensitive_features=frame)
     assert model.correction_.reads == ()

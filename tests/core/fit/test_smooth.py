@@ -26,7 +26,9 @@ from propcal.core.fit.log_odds_cells import (
     count_cells,
     fine_cells,
 )
-from propcal.core.fit.smooth_fit import Effects, fit_effects, learn_start, without_falls
+from propcal.core.fit.non_decreasing import non_decreasing
+from propcal.core.fit.random_effects import Effects, fit_effects
+from propcal.core.fit.smooth_fit import learn_start
 from propcal.core.grid import UNIT, from_grid, to_grid
 from propcal.core.groups import Group
 from propcal.core.logistic import expit, log_odds, spline_basis
@@ -523,7 +525,7 @@ def test_a_curve_that_falls_is_pooled_as_by_isotonic_regression():
         np.ones((1, 1), dtype=bool),
         np.ones(1201),
     )
-    after = without_falls(start, units, row, inside, people)
+    after = non_decreasing(start, units, row, inside, people)
     steps = [
         np.diff(from_grid(one.values_before_order(inside))).min()
         for one in (start, after)

@@ -13,8 +13,9 @@ a few hundred columns.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,20 +27,20 @@ from propcal.core.logistic import expit
 
 # effects of ordered ranges: the smoothest shapes carry nearly all of a random walk
 MOST_WAVES = 32
-# a variance below the last is set to zero
 FIRST_VARIANCE = 0.0625
-LARGEST = 9.0
-SMALLEST = 1e-4
+MAX_VARIANCE = 9.0
+MIN_VARIANCE = 1e-4  # a smaller one is set to zero
 # half an effect of zero is added when a variance is estimated, as for groups
 # (`smooth_fit`)
-PRIOR = 0.5
-# updates of variances in a pass over the rows
-MOST_UPDATES = 12
-MOST_PASSES = 12
-# changes of log variances, and of effects, that end a loop
-STEADY = 0.02
+PRIOR_EFFECTS = 0.5
+MAX_UPDATES = 12  # of the variances in a pass over the rows
+MAX_PASSES = 12
+MAX_HALVINGS = 20
+STEADY = 0.02  # change of log variances at which their updates end
+# changes of effects at which variances are held, and at which the fit ends
+NEARLY_SETTLED = 1e-3
 SETTLED = 1e-7
-BLOCK = 8192  # rows whose codes stay in the processor's cache
+BLOCK_ROWS = 8192  # whose codes stay in the processor's cache
 
 Codes = np.ndarray[Any, np.dtype[np.uint8]]
 
@@ -77,27 +78,31 @@ def term_of_ranges(
     `people` counts those of each piece. Of the random walk, the shapes that vary most
     among people are kept.
     """
-    chain = np.array(
-        [k for k in range(len(people)) if k not in {*apart}], dtype=np.int64
-    )
-    odd = np.zeros((len(people), len(apart)))
-    odd[list(apart), np.arange(len(apart))] = 1.0
-    walk = np.zeros((len(people), 0))
+    n_pieces = len(people)
+    chain = np.setdiff1d(np.arange(n_pieces), apart)
+    walk = np.zeros((n_pieces, 0))
     if len(chain) > 1:
-        share = np.maximum(people[chain], 1e-9) / np.maximum(people[chain], 1e-9).sum()
-        steps = np.tril(np.ones((len(chain), len(chain))))[:, 1:]
-        root = np.sqrt(share)[:, None]
-        left, size, _ = np.linalg.svd(
-            root * (steps - share @ steps), full_matrices=False
-        )
-        size = size[:waves]
-        left = left[:, :waves]
-        walk = np.zeros((len(people), len(size)))
-        walk[chain] = (
-            left / root * size / np.sqrt(np.sum(size**2))
-        )  # variance 1 among people, on average
+        shapes = _walk_shapes(people[chain], waves)
+        walk = np.zeros((n_pieces, shapes.shape[1]))
+        walk[chain] = shapes
+    own = np.zeros((n_pieces, len(apart)))
+    own[list(apart), np.arange(len(apart))] = 1.0
     kinds = np.repeat([0, 1], [walk.shape[1], len(apart)])
-    return Term(np.concatenate([walk, odd], axis=1), kinds)
+    return Term(np.concatenate([walk, own], axis=1), kinds)
+
+
+def _walk_shapes(people: FloatArray, waves: int) -> FloatArray:
+    """The shapes of a random walk that vary most among people, with variance 1 among
+    them on average.
+    """
+    share = np.maximum(people, 1e-9) / np.maximum(people, 1e-9).sum()
+    root = np.sqrt(share)[:, None]
+    steps = np.tril(np.ones((len(people), len(people))))[:, 1:]
+    centred = steps - share @ steps
+    shapes, size, _ = np.linalg.svd(root * centred, full_matrices=False)
+    shapes = shapes[:, :waves]
+    size = size[:waves]
+    return np.asarray(shapes / root * size / np.sqrt(np.sum(size**2)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,24 +140,29 @@ class AdditiveModel:
 
     def __init__(self, terms: Sequence[Term]) -> None:
         self.terms = tuple(terms)
-        self.pieces = np.cumsum([0, *(len(term.columns) for term in terms)])
-        self.effects = np.cumsum([0, *(term.columns.shape[1] for term in terms)])
+        n_pieces = [len(term.columns) for term in terms]
+        n_effects = [term.columns.shape[1] for term in terms]
+        self.pieces = np.cumsum([0, *n_pieces])
+        self.effects = np.cumsum([0, *n_effects])
         component = []
-        kept = []
-        first = 0
+        kept: list[bool] = []
         for term in terms:
-            _, kind = np.unique(term.kinds, return_inverse=True)
-            component.append(first + kind.reshape(-1))
-            n = int(kind.max(initial=-1)) + 1
-            kept += [term.kept] * n
-            first += n
+            kinds, kind = np.unique(term.kinds, return_inverse=True)
+            component.append(len(kept) + kind.reshape(-1))
+            kept += [term.kept] * len(kinds)
         self.component = np.concatenate(component).astype(np.int64)
         self.kept = np.array(kept, dtype=np.bool_)
 
+    def _spans(self) -> Iterator[tuple[Term, slice, slice]]:
+        """Each term, with the places of its pieces and of its effects."""
+        for i, term in enumerate(self.terms):
+            pieces = slice(self.pieces[i], self.pieces[i + 1])
+            effects = slice(self.effects[i], self.effects[i + 1])
+            yield term, pieces, effects
+
     def shifts(self, effect: FloatArray) -> list[FloatArray]:
         """For each term, the shift in log-odds of each piece."""
-        spans = zip(self.effects[:-1], self.effects[1:])
-        return [term.columns @ effect[a:b] for term, (a, b) in zip(self.terms, spans)]
+        return [term.columns @ effect[own] for term, _, own in self._spans()]
 
     def log_odds(self, rows: AdditiveRows, effect: FloatArray) -> FloatArray:
         """The log-odds of each row."""
@@ -167,26 +177,19 @@ class AdditiveModel:
     ) -> tuple[FloatArray, FloatArray]:
         """Gradient and information of the effects at these log-odds."""
         risk = expit(log_odds)
-        sums, table = _cross_table(
-            rows.codes,
-            self.pieces,
-            rows.weight * (rows.outcome - risk),
-            rows.weight * risk * (1 - risk),
-        )
-        spans = [
-            (slice(a, b), slice(c, d))
-            for a, b, c, d in zip(
-                self.pieces[:-1], self.pieces[1:], self.effects[:-1], self.effects[1:]
-            )
-        ]
-        half = np.empty((self.effects[-1], self.pieces[-1]))
-        gradient = np.empty(self.effects[-1])
-        information = np.empty((self.effects[-1],) * 2)
-        for term, (piece, effect) in zip(self.terms, spans):
-            half[effect] = term.columns.T @ table[piece]
-            gradient[effect] = term.columns.T @ sums[piece]
-        for term, (piece, effect) in zip(self.terms, spans):
-            information[:, effect] = half[:, piece] @ term.columns
+        residual = rows.weight * (rows.outcome - risk)
+        curvature = rows.weight * risk * (1 - risk)
+        sums, table = _cross_table(rows.codes, self.pieces, residual, curvature)
+        n_pieces = self.pieces[-1]
+        n_effects = self.effects[-1]
+        half = np.empty((n_effects, n_pieces))
+        gradient = np.empty(n_effects)
+        information = np.empty((n_effects, n_effects))
+        for term, pieces, effects in self._spans():
+            half[effects] = term.columns.T @ table[pieces]
+            gradient[effects] = term.columns.T @ sums[pieces]
+        for term, pieces, effects in self._spans():
+            information[:, effects] = half[:, pieces] @ term.columns
         return gradient, information
 
 
@@ -203,9 +206,11 @@ class AdditiveFit:
     @classmethod
     def first(cls, model: AdditiveModel) -> AdditiveFit:
         """No effects, and variances to begin with."""
-        n = len(model.kept)
+        n_variances = len(model.kept)
         return cls(
-            np.zeros(len(model.component)), np.full(n, FIRST_VARIANCE), np.zeros(n)
+            effect=np.zeros(len(model.component)),
+            variance=np.full(n_variances, FIRST_VARIANCE),
+            free=np.zeros(n_variances),
         )
 
 
@@ -223,42 +228,50 @@ def fit_quadratic(
     With `hold` the variances stay as they are.
     """
     component = model.component
-    variance = variance.copy()
-    left = np.flatnonzero(variance[component] > 0)
+    n_components = len(variance)
     effect = np.zeros(len(component))
-    free = np.zeros(len(variance))
-    for _ in range(1 if hold else MOST_UPDATES):
+    free = np.zeros(n_components)
+    for _ in range(1 if hold else MAX_UPDATES):
+        left = np.flatnonzero(variance[component] > 0)
         if not len(left):
-            return AdditiveFit(
-                np.zeros(len(component)), variance, np.zeros(len(variance))
-            )
+            return AdditiveFit(np.zeros(len(component)), variance, np.zeros_like(free))
         own = component[left]
-        penalty = 1 / variance[component[left]]
+        penalty = 1 / variance[own]
         inverse = penalised_inverse(information[np.ix_(left, left)], penalty)
         effect = np.zeros(len(component))
         effect[left] = inverse @ right[left]
-        free = np.maximum(
-            np.bincount(own, 1 - np.diag(inverse) * penalty, len(variance)), 0.0
-        )
+        determined = 1 - np.diag(inverse) * penalty
+        free = np.maximum(np.bincount(own, determined, n_components), 0.0)
         if hold:
             break
-        squares = np.bincount(own, effect[left] ** 2, len(variance))
-        ratio = squares / (free + PRIOR) / np.where(variance > 0, variance, 1.0)
-        found = np.minimum(
-            variance * ratio**2, LARGEST
-        )  # the square: twice the step in log variance
-        found[model.kept] = np.maximum(found[model.kept], FIRST_VARIANCE)
-        found[(found < SMALLEST) | (variance == 0)] = 0.0
-        alive = (found > 0) & (variance > 0)
-        steady = np.array_equal(found > 0, variance > 0)
-        steady = steady and bool(
-            np.all(np.abs(np.log(found[alive] / variance[alive])) < STEADY)
-        )
-        variance = found
-        left = left[variance[component[left]] > 0]
-        if steady:
+        squares = np.bincount(own, effect[left] ** 2, n_components)
+        before = variance
+        variance = _updated_variance(model, before, squares, free)
+        if _steady(before, variance):
             break
     return AdditiveFit(effect, variance, free)
+
+
+def _updated_variance(
+    model: AdditiveModel, variance: FloatArray, squares: Any, free: FloatArray
+) -> FloatArray:
+    """Variances after an update of Fellner and Schall, given the sums of squared
+    effects and how many effects the data determine.
+    """
+    ratio = squares / (free + PRIOR_EFFECTS) / np.where(variance > 0, variance, 1.0)
+    # the square: twice the step in log variance
+    updated = np.minimum(variance * ratio**2, MAX_VARIANCE)
+    updated[model.kept] = np.maximum(updated[model.kept], FIRST_VARIANCE)
+    updated[(updated < MIN_VARIANCE) | (variance == 0)] = 0.0
+    return np.asarray(updated)
+
+
+def _steady(before: FloatArray, after: FloatArray) -> bool:
+    """Whether an update changed variances so little that it may be the last."""
+    if not np.array_equal(after > 0, before > 0):
+        return False
+    alive = after > 0
+    return bool(np.all(np.abs(np.log(after[alive] / before[alive])) < STEADY))
 
 
 def fit_additive(
@@ -266,7 +279,7 @@ def fit_additive(
     rows: AdditiveRows,
     start: AdditiveFit | None = None,
     *,
-    passes: int = MOST_PASSES,
+    passes: int = MAX_PASSES,
 ) -> AdditiveFit:
     """Fit effects and variances to rows, beginning with those of `start`."""
     fit = start or AdditiveFit.first(model)
@@ -277,40 +290,45 @@ def fit_additive(
         right = gradient + information @ fit.effect
         before = fit
         fit = fit_quadratic(model, right, information, fit.variance, hold=hold)
-        begin = np.where(
-            fit.variance[model.component] > 0, before.effect, 0.0
-        )  # without terms that are gone
-        value = _penalised(
-            model, rows, begin, fit.variance, model.log_odds(rows, begin)
-        )
-        for _ in range(
-            20
-        ):  # the penalised likelihood is concave: shorten a step that overshoots
-            log_odds = model.log_odds(rows, fit.effect)
-            if _penalised(
-                model, rows, fit.effect, fit.variance, log_odds
-            ) >= value - 1e-9 * abs(value):
-                break
-            fit.effect = (fit.effect + begin) / 2
-        moved = float(np.max(np.abs(fit.effect - before.effect), initial=0.0))
-        if hold and moved < SETTLED:
+        # without the effects of variances that became zero
+        begin = np.where(fit.variance[model.component] > 0, before.effect, 0.0)
+        log_odds = _shorten_step(model, rows, fit, begin)
+        change = float(np.max(np.abs(fit.effect - before.effect), initial=0.0))
+        if hold and change < SETTLED:
             break
-        hold = hold or moved < 1e-3 or number >= passes // 2
+        hold = hold or change < NEARLY_SETTLED or number >= passes // 2
     return fit
+
+
+def _shorten_step(
+    model: AdditiveModel, rows: AdditiveRows, fit: AdditiveFit, begin: FloatArray
+) -> FloatArray:
+    """Halve the way from `begin` to the effects of the fit until the penalised
+    likelihood, which is concave, does not fall; return the log-odds of the rows.
+    """
+    penalised = partial(_penalised, model, rows, fit.variance)
+    value = penalised(begin, model.log_odds(rows, begin))
+    lowest = value - 1e-9 * abs(value)
+    for _ in range(MAX_HALVINGS):
+        log_odds = model.log_odds(rows, fit.effect)
+        if penalised(fit.effect, log_odds) >= lowest:
+            break
+        fit.effect = (fit.effect + begin) / 2
+    return log_odds
 
 
 def _penalised(
     model: AdditiveModel,
     rows: AdditiveRows,
-    effect: FloatArray,
     variance: FloatArray,
+    effect: FloatArray,
     log_odds: FloatArray,
 ) -> float:
+    """The log-likelihood of the rows, less the penalty of the effects."""
     own = variance[model.component]
-    left = own > 0
-    return float(
-        np.sum(rows.likelihood(log_odds)) - 0.5 * np.sum(effect[left] ** 2 / own[left])
-    )
+    alive = own > 0
+    penalty = 0.5 * np.sum(effect[alive] ** 2 / own[alive])
+    return float(np.sum(rows.likelihood(log_odds)) - penalty)
 
 
 def penalised_inverse(information: FloatArray, penalty: FloatArray) -> FloatArray:
@@ -337,8 +355,8 @@ def _cross_table(
     size = pieces[-1]
     sums = np.zeros(size)
     table = np.zeros((size, size))
-    for low in range(0, n, BLOCK):
-        high = min(low + BLOCK, n)
+    for low in range(0, n, BLOCK_ROWS):
+        high = min(low + BLOCK_ROWS, n)
         for f in range(n_terms):
             first = pieces[f]
             for i in range(low, high):

@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     from propcal.core.groups import Collection, Groups
 
 NOT_RECORDED = "not recorded"
-MOST_LEVELS = 6  # levels of an attribute that the sentence names
+LEVELS_IN_SENTENCE = 6  # of an attribute
+HASH_ROWS = 1 << 16  # at a time
 Counts = Mapping[str, Mapping[Level, int]]
 SUMS = ("people", "weight", "weight_sq", "positives", "positives_sq")
 
@@ -64,12 +65,15 @@ class LeftOut:
         for `people`.
         """
         by = {}
-        for name, own, code in zip(attributes, levels, codes):
-            counts = np.bincount(code, weights=people, minlength=len(own))
-            by[name] = {
-                level: round(float(count)) for level, count in zip(own, counts) if count
-            }
-        return cls(round(float(np.sum(people))), by if len(people) else {})
+        if len(people):
+            for name, own, code in zip(attributes, levels, codes):
+                counts = np.bincount(code, weights=people, minlength=len(own))
+                by[name] = {
+                    level: round(float(count))
+                    for level, count in zip(own, counts)
+                    if count
+                }
+        return cls(round(float(np.sum(people))), by)
 
     def __add__(self, other: LeftOut) -> LeftOut:
         by = {name: Counter(counts) for name, counts in self.by.items()}
@@ -78,7 +82,7 @@ class LeftOut:
         return LeftOut(self.people + other.people, by)
 
     def relevelled(self, key: Callable[[str, Level], Level]) -> LeftOut:
-        """The same people with their levels as `key` spells them."""
+        """The counts with levels as `key` spells them."""
         by: dict[str, Counter[Level]] = {name: Counter() for name in self.by}
         for name, counts in self.by.items():
             for level, count in counts.items():
@@ -87,9 +91,9 @@ class LeftOut:
 
     def to_json(self) -> dict[str, Any]:
         """As it is written in a file."""
-        by = {
-            name: [[*one] for one in counts.items()] for name, counts in self.by.items()
-        }
+        by = {}
+        for name, counts in self.by.items():
+            by[name] = [[level, count] for level, count in counts.items()]
         return {"people": self.people, "by": by}
 
 
@@ -113,11 +117,9 @@ class Shared:
     folded: dict[str, int] = field(default_factory=dict)
 
     def __add__(self, other: Shared) -> Shared:
-        names = dict.fromkeys([*self.folded, *other.folded])
-        folded = {
-            name: max(self.folded.get(name, 0), other.folded.get(name, 0))
-            for name in names
-        }
+        folded = dict(self.folded)
+        for name, n_levels in other.folded.items():
+            folded[name] = max(folded.get(name, 0), n_levels)
         return Shared(min(self.fewest, other.fewest), folded)
 
     def to_json(self) -> dict[str, Any]:
@@ -141,8 +143,8 @@ class Atoms:
     score : array of int64
         In units of 2**-32.
     people : array of int64
-    weight, positives : arrays of int64 (whole weights: frequencies) or float64 (survey weights)
-        Sum of the weights, and of weight times outcome.
+    weight, positives : arrays of int64 (frequencies) or float64 (survey weights)
+        Sum of the weights, and of weight times outcome. Whole weights are frequencies.
     weight_sq, positives_sq : likewise
         Sum of weight**2, and of weight**2 times outcome. A frequency of 2 means two
         people of weight 1, so for frequencies these equal `weight` and `positives`.
@@ -165,7 +167,9 @@ class Atoms:
     Examples
     --------
     >>> import pandas as pd
-    >>> people = pd.DataFrame({"risk": [0.1, 0.1, 0.3], "died": [0, 1, 0], "sex": ["F", "F", "M"]})
+    >>> people = pd.DataFrame(
+    ...     {"risk": [0.1, 0.1, 0.3], "died": [0, 1, 0], "sex": ["F", "F", "M"]}
+    ... )
     >>> atoms = Atoms.from_frame(people, score="risk", outcome="died", groups=["sex"])
     >>> atoms + atoms
     Atoms(2 atoms of 6 people; 2 patterns of sex)
@@ -288,8 +292,8 @@ class Atoms:
         files : path, pattern such as ``visits/*.parquet``, or a list of these
             Parquet or CSV, optionally compressed with gzip or zstd; the format is
             recognised by content.
-        score, outcome, groups, weight, cluster, resolution, weight_kind, positive, drop_missing, site
-            As for `from_frame`.
+        score, outcome, groups, weight, cluster : see `from_frame`
+        resolution, weight_kind, positive, drop_missing, site : see `from_frame`
         na : list of str
             Texts that mean a missing value in a CSV file, in addition to the empty
             value.
@@ -307,8 +311,10 @@ class Atoms:
         >>> from propcal.datasets import make_ed_visits
         >>> for month in (1, 2):
         ...     make_ed_visits(1000, seed=month).to_parquet(f"visits-{month}.parquet")
-        >>> columns = {"score": "true_risk", "outcome": "admitted", "groups": ["race", "gender"]}
-        >>> Atoms.from_files("visits-*.parquet", **columns, resolution=2**-10)
+        >>> columns = {"score": "true_risk", "outcome": "admitted"}
+        >>> groups = ["race", "gender"]
+        >>> files = "visits-*.parquet"
+        >>> Atoms.from_files(files, **columns, groups=groups, resolution=2**-10)
         Atoms(1,495 atoms of 2,000 people; 14 patterns of race x gender)
         """
         from propcal.reading.file_source import FileSource
@@ -424,17 +430,12 @@ class Atoms:
             (name, str(recipe.to_json()))
             for name, recipe in self.patterns.derived.items()
         )
-        digest = hashlib.sha256(
-            repr((self.patterns.attributes, self.patterns.levels, derived)).encode()
-        )
+        about = (self.patterns.attributes, self.patterns.levels, derived)
+        digest = hashlib.sha256(repr(about).encode())
         # with frequencies the other sums are the same numbers
-        sums = ("weight", "positives") if self.frequencies else SUMS
-        for array in (
-            self.patterns.table,
-            self.starts,
-            self.score,
-            *(getattr(self, name) for name in sums),
-        ):
+        names = ("weight", "positives") if self.frequencies else SUMS
+        sums = [getattr(self, name) for name in names]
+        for array in (self.patterns.table, self.starts, self.score, *sums):
             digest.update(np.ascontiguousarray(array).data)
         return "sha256:" + digest.hexdigest()
 
@@ -445,49 +446,49 @@ class Atoms:
         Each score is hashed to two pseudo-random numbers, which are summed over people:
         a sum needs no sorting and does not depend on how people are divided into atoms.
         """
-        whole = self.weight.dtype.kind == "i", self.positives.dtype.kind == "i"
-        sums: list[Any] = [0 if exact else 0.0 for exact in whole]
-        for begin in range(0, len(self), 1 << 16):
-            rows = slice(begin, begin + (1 << 16))
-            for i, column in enumerate((self.weight, self.positives)):
-                mixed = mix(
-                    self.score[rows].astype(np.uint64) * np.uint64(2) + np.uint64(i)
-                )
-                if whole[i]:
-                    sums[i] += int(
-                        np.sum(mixed * column[rows].astype(np.uint64), dtype=np.uint64)
-                    )
-                else:
-                    sums[i] += float(np.sum(mixed / 2.0**64 * column[rows]))
+        sums = [self._hashed_sum(self.weight, 0), self._hashed_sum(self.positives, 1)]
+        content = repr((self.n_people, sums))
+        return "sha256:" + hashlib.sha256(content.encode()).hexdigest()
+
+    def _hashed_sum(self, column: SumArray, outcome: int) -> int | str:
+        """The sum of a column times the hash of each score; modulo 2**64 if the column
+        is whole.
+        """
+        whole = column.dtype.kind == "i"
+        total: Any = 0 if whole else 0.0
+        for begin in range(0, len(self), HASH_ROWS):
+            rows = slice(begin, begin + HASH_ROWS)
+            hashed = person_key(self.score[rows], outcome)
+            if whole:
+                weighted = hashed * column[rows].astype(np.uint64)
+                total += int(np.sum(weighted, dtype=np.uint64))
+            else:
+                total += float(np.sum(hashed / 2.0**64 * column[rows]))
+        if whole:
+            return int(total % 2**64)
         # the last digits of floating-point sums depend on the order
-        told = [s % 2**64 if exact else f"{s:.9e}" for s, exact in zip(sums, whole)]
-        return (
-            "sha256:" + hashlib.sha256(repr((self.n_people, told)).encode()).hexdigest()
-        )
+        return f"{total:.9e}"
 
     def record_keys(self) -> NDArray[np.uint64]:
         """A pseudo-random number for the people of each atom: the sum of their hashed
         scores and outcomes.
 
-        Added up over a set of people, modulo 2**64, they tell who is in it: neither the
-        order of rows nor the attributes matter, and one person more gives another
+        Added up over a set of people, modulo 2**64, they reveal who is in it: neither
+        the order of rows nor the attributes matter, and one person more gives another
         number.
         """
         if self.keys is not None:
             return self.keys
-        scores = [person_key(self.score, i) for i in (0, 1)]
+        without = person_key(self.score, 0)
+        with_outcome = person_key(self.score, 1)
         if self.frequencies and not self.soft:
             events = self.positives.astype(np.uint64)
-            return np.asarray(
-                scores[1] * events
-                + scores[0] * (self.weight.astype(np.uint64) - events)
-            )
+            non_events = self.weight.astype(np.uint64) - events
+            return np.asarray(with_outcome * events + without * non_events)
         # the last digits of floating-point sums depend on the order
-        sums = [
-            np.asarray(each, dtype=np.float32).view(np.uint32)
-            for each in (self.weight, self.positives)
-        ]
-        return np.asarray(mix(scores[0] + sums[0]) + mix(scores[1] + sums[1]))
+        weight = np.asarray(self.weight, dtype=np.float32).view(np.uint32)
+        positives = np.asarray(self.positives, dtype=np.float32).view(np.uint32)
+        return np.asarray(mix(without + weight) + mix(with_outcome + positives))
 
     def to_frame(self) -> pd.DataFrame:
         """List the atoms: one column for each attribute, then the score and the
@@ -499,10 +500,10 @@ class Atoms:
         columns: dict[str, Any] = {}
         for a, attribute in enumerate(self.patterns.attributes):
             levels = np.array(self.patterns.levels[a], dtype=object)
-            clash = attribute in ("score", *SUMS)
-            columns[f"attribute:{attribute}" if clash else attribute] = levels[
-                self.patterns.table[index, a]
-            ]
+            name = attribute
+            if attribute in ("score", *SUMS):
+                name = f"attribute:{attribute}"
+            columns[name] = levels[self.patterns.table[index, a]]
         columns["score"] = from_grid(self.score)
         for name in SUMS:
             columns[name] = getattr(self, name)
@@ -535,9 +536,8 @@ def person_key(score: IntArray, outcome: Any) -> Any:
     """A pseudo-random number for a person with this score (in units) and outcome (0 or
     1).
     """
-    return mix(
-        score.astype(np.uint64) * np.uint64(2) + np.asarray(outcome).astype(np.uint64)
-    )
+    doubled = score.astype(np.uint64) * np.uint64(2)
+    return mix(doubled + np.asarray(outcome).astype(np.uint64))
 
 
 def refuse_too_many(total: float) -> None:
@@ -558,36 +558,13 @@ class LeftOutReport:
     @classmethod
     def of(cls, atoms: Atoms) -> LeftOutReport:
         """Compare the people left out of these atoms with those in them."""
-        out = atoms.left_out
-        patterns = atoms.patterns
-        kept: Any = atoms.pattern_sums(atoms.people)
+        people = atoms.pattern_sums(atoms.people)
         by = {}
-        for name, counts in out.by.items():
-            if name not in patterns.attributes:
-                continue
-            a = patterns.attributes.index(name)
-            here = np.bincount(
-                patterns.table[:, a], weights=kept, minlength=len(patterns.levels[a])
-            )
-            every = Counter(
-                dict(zip(patterns.levels[a], here.astype(np.int64).tolist()))
-            )
-            every.update(counts)
-            if isinstance(patterns.derived.get(name), Where):
-                by[name] = (
-                    [(name, counts.get("true", 0), every["true"])]
-                    if "true" in every
-                    else []
-                )
-            else:
-                called = {
-                    level: NOT_RECORDED if level is None else level for level in every
-                }
-                by[name] = [
-                    (called[level], counts.get(level, 0), n)
-                    for level, n in every.items()
-                ]
-        return cls(out.people, out.people + int(kept.sum()), by)
+        for name, counts in atoms.left_out.by.items():
+            if name in atoms.patterns.attributes:
+                by[name] = _left_out_by_level(atoms.patterns, name, people, counts)
+        left = atoms.left_out.people
+        return cls(left, left + int(people.sum()), by)
 
     def sentence(
         self,
@@ -603,17 +580,22 @@ class LeftOutReport:
             return ""
         left: Any = self.left  # a small one that is protected is its limit already
         if isinstance(left, Limit) or left < fewest:
-            few = capital(IN_SENTENCE.count(Limit(fewest or left, "below")))
+            limit = Limit(fewest or left, "below")
+            few = capital(IN_SENTENCE.count(limit))
             return f"{few} {unit} have no score or outcome and were left out."
-        has, was = ("has", "was") if self.left == 1 else ("have", "were")
+        has = "has" if self.left == 1 else "have"
+        was = "was" if self.left == 1 else "were"
         among = f"{IN_SENTENCE.count(self.left)} of {self.total:,} {unit}"
         share = f"({percent_of(self.left, self.total)})"
         first = f"{among} {share} {has} no score or outcome and {was} left out"
-        shares = [
-            self._shares(name, fewest, (labels or {}).get(name, {})) for name in self.by
-        ]
-        parts = "; ".join(filter(None, shares))
-        return f"{first}: {parts}." if parts else f"{first}."
+        parts = []
+        for name in self.by:
+            shares = self._shares(name, fewest, (labels or {}).get(name, {}))
+            if shares:
+                parts.append(shares)
+        if not parts:
+            return f"{first}."
+        return f"{first}: {'; '.join(parts)}."
 
     def _shares(self, name: str, fewest: int, labels: Mapping[str, str]) -> str:
         """The levels with the highest shares; levels of which nobody was left out are
@@ -623,30 +605,58 @@ class LeftOutReport:
         hidden = _hidden([left for _, left, _ in rows], fewest)
         shown = [row for row, gone in zip(rows, hidden) if row[1] and not gone]
         shown = sorted(shown, key=lambda row: -row[1] / row[2])
-        told = [
-            f"{labels.get('' if label == NOT_RECORDED else label, label)} {percent_of(left, every)}"
-            for label, left, every in shown[:MOST_LEVELS]
-        ]
-        if not told:
+        if not shown:
             return ""
-        listed = ", ".join(told)
+        parts = []
+        for label, left, total in shown[:LEVELS_IN_SENTENCE]:
+            level = "" if label == NOT_RECORDED else label
+            parts.append(f"{labels.get(level, label)} {percent_of(left, total)}")
+        listed = ", ".join(parts)
         if any(hidden):
             listed += ", others not listed"
-        elif len(shown) > len(told):
-            listed += f" and {len(shown) - len(told)} more"
+        elif len(shown) > len(parts):
+            listed += f" and {len(shown) - len(parts)} more"
         return listed if len(self.by) == 1 else f"by {name}, {listed}"
+
+
+def _left_out_by_level(
+    patterns: Patterns, name: str, people: Any, left_out: Mapping[Level, int]
+) -> list[tuple[str, int, int]]:
+    """Each level of an attribute: its label, how many people were left out, and how
+    many there are in all.
+    """
+    a = patterns.attributes.index(name)
+    levels = patterns.levels[a]
+    kept = np.bincount(patterns.table[:, a], weights=people, minlength=len(levels))
+    total = Counter(dict(zip(levels, kept.astype(np.int64).tolist())))
+    total.update(left_out)
+    if isinstance(patterns.derived.get(name), Where):
+        # people who do not meet a condition form no group
+        if "true" not in total:
+            return []
+        return [(name, left_out.get("true", 0), total["true"])]
+    return [
+        (NOT_RECORDED if level is None else level, left_out.get(level, 0), n)
+        for level, n in total.items()
+    ]
 
 
 def _hidden(counts: Sequence[int], fewest: int) -> list[bool]:
     """Which counts to hide: the small ones, and others until what is hidden adds up to
     `fewest` or more.
     """
-    gone = [0 < count < fewest for count in counts]
-    while any(gone) and not all(gone):
-        total = sum(c for c, g in zip(counts, gone) if g)
-        number = sum(gone)
-        left = [(c, i) for i, (c, g) in enumerate(zip(counts, gone)) if not g and c]
-        if (number > 1 and total >= fewest) or not left:
+    hidden = [0 < count < fewest for count in counts]
+    while any(hidden):
+        total = sum(count for count, gone in zip(counts, hidden) if gone)
+        if sum(hidden) > 1 and total >= fewest:
             break
-        gone[min(left)[1]] = True
-    return gone
+        shown = [
+            (count, i)
+            for i, (count, gone) in enumerate(zip(counts, hidden))
+            if count and not gone
+        ]
+        if not shown:
+            break
+        _, smallest = min(shown)
+        hidden[smallest] = True
+    return hidden

@@ -1,5 +1,4 @@
-"""Groups: which patterns each contains, what people call it, and how users define them
-(`Groups`).
+"""Groups: which patterns each contains, its name for people, and how users define it.
 
 Of the groups that columns, cut points and conditions define, those that are large
 enough form the collection C; the others are listed as left out.
@@ -13,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from math import comb, prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -46,13 +45,13 @@ MISSING = "missing value"
 MOST_MEMBERSHIPS = 1 << 28  # groups times patterns, one byte each
 Labels = Mapping[str, Mapping[str, str]]  # by attribute, then by level
 
-# numbers and ranges of them: 3, [80-90), 18 to 44, <65, 90+
+# levels that are a number or a range of them: 3, [80-90), 18 to 44, <65, 90+
 _NUMBER = r"[+-]?[0-9][0-9.,]*"
-NUMBERS = re.compile(
+NUMERIC_LEVEL = re.compile(
     rf"[\[(]?(?:[<>]=?|[≤≥])? ?{_NUMBER}(?: ?(?:-|–|,|;|to|\.\.) ?{_NUMBER})?[\])+]?"
 )
 # levels that say nothing without their attribute
-BARE = {
+BARE_LEVELS = {
     "yes",
     "no",
     "y",
@@ -66,7 +65,8 @@ BARE = {
     "low",
     "normal",
 }
-MOST_COMBINATIONS = 5_000
+MOST_COMBINATIONS = 5_000  # of attributes
+NAMES_IN_REPR = 4
 
 
 @dataclass(frozen=True)
@@ -86,9 +86,7 @@ class Group:
         """The name of the group."""
         if not self.conditions:
             return "everybody"
-        return " & ".join(
-            _condition_name(attribute, level) for attribute, level in self.conditions
-        )
+        return " & ".join(_condition_name(*condition) for condition in self.conditions)
 
 
 EVERYBODY = Group(())
@@ -131,30 +129,32 @@ class Collection:
         """
         import pandas as pd
 
-        every = (*self.kept, *self.left_out)
-        rows = [
-            (one.group.name, one.people, one.share, not one.left_out, one.left_out)
-            for one in every
-        ]
-        return pd.DataFrame(
-            rows, columns=["group", "people", "share", "kept", "reason"]
-        )
+        rows = []
+        for size in (*self.kept, *self.left_out):
+            kept = not size.left_out
+            row = (size.group.name, size.people, size.share, kept, size.left_out)
+            rows.append(row)
+        columns = ["group", "people", "share", "kept", "reason"]
+        return pd.DataFrame(rows, columns=columns)
 
     def __repr__(self) -> str:
-        names = [plain(size.group.name) for size in self.kept[:4]]
-        if len(self.kept) > 4:
-            more = f", and {len(self.kept) - 4} more"
-        else:
-            more = ""
-        kept = f"{len(self.kept)} groups ({', '.join(names)}{more})"
+        names = [plain(size.group.name) for size in self.kept[:NAMES_IN_REPR]]
+        listed = ", ".join(names)
+        n_more = len(self.kept) - NAMES_IN_REPR
+        if n_more > 0:
+            listed += f", and {n_more} more"
+        kept = f"{len(self.kept)} groups ({listed})"
         return f"Collection of {kept}; {len(self.left_out)} left out"
 
 
 def _condition_name(attribute: str, level: Level) -> str:
     if level is None:
         return f"{attribute} missing"
-    truths = {"true": attribute, "false": f"not {attribute}"}
-    return truths.get(level, f"{attribute}={level}")
+    if level == "true":
+        return attribute
+    if level == "false":
+        return f"not {attribute}"
+    return f"{attribute}={level}"
 
 
 def membership(groups: Sequence[Group], patterns: Patterns) -> BoolArray:
@@ -163,15 +163,13 @@ def membership(groups: Sequence[Group], patterns: Patterns) -> BoolArray:
         raise refused("many memberships", groups=len(groups), patterns=len(patterns))
     inside = np.ones((len(groups), len(patterns)), dtype=np.bool_)
     # dictionaries, because there may be as many groups and levels as a file has lines
-    places = [
-        {level: i for i, level in enumerate(levels)} for levels in patterns.levels
-    ]
-    column = {attribute: a for a, attribute in enumerate(patterns.attributes)}
-    codes = np.ascontiguousarray(patterns.table.T)
+    codes = [{level: i for i, level in enumerate(levels)} for levels in patterns.levels]
+    index = {attribute: a for a, attribute in enumerate(patterns.attributes)}
+    columns = np.ascontiguousarray(patterns.table.T)
     for g, group in enumerate(groups):
         for attribute, level in group.conditions:
-            a = column[attribute]
-            inside[g] &= codes[a] == places[a].get(level, -1)
+            a = index[attribute]
+            inside[g] &= columns[a] == codes[a].get(level, -1)
     return inside
 
 
@@ -197,31 +195,36 @@ def group_labels(
     --------
     >>> import numpy as np
     >>> levels = (("A", "B", None), ("F", "M"), ("false", "true"))
-    >>> patterns = Patterns(("race", "sex", "icu"), levels, np.empty((0, 3), dtype=np.int64))
-    >>> groups = [Group((("race", "A"), ("sex", "F"))), Group((("icu", "false"),)), Group((("race", None),))]
+    >>> nobody = np.empty((0, 3), dtype=np.int64)
+    >>> patterns = Patterns(("race", "sex", "icu"), levels, nobody)
+    >>> women_a = Group((("race", "A"), ("sex", "F")))
+    >>> groups = [women_a, Group((("icu", "false"),)), Group((("race", None),))]
     >>> group_labels(groups, patterns, {"sex": {"F": "women"}})
     ['A, women', 'not icu', 'race not recorded']
-    >>> ages = Patterns(("age",), (("[80-90)", "90+", "old"),), np.empty((0, 1), dtype=np.int64))
-    >>> group_labels([Group((("age", level),)) for level in ages.levels[0]], ages)
+    >>> levels = (("[80-90)", "90+", "old"),)
+    >>> ages = Patterns(("age",), levels, np.empty((0, 1), dtype=np.int64))
+    >>> group_labels([Group((("age", level),)) for level in levels[0]], ages)
     ['age [80-90)', 'age 90+', 'old']
     """
-    owners = Counter(
-        str(level).casefold() for levels in patterns.levels for level in set(levels)
-    )
-    owners.update(
-        (everyone.casefold(), Group(()).name)
-    )  # a level of that name is not everyone
-    made = [
-        plain(_label(group, patterns, labels or {}, owners, everyone))
-        for group in groups
+    owners: Counter[str] = Counter()
+    for levels in patterns.levels:
+        owners.update(str(level).casefold() for level in set(levels))
+    # a level of that name is not everyone
+    owners.update((everyone.casefold(), EVERYBODY.name))
+
+    found = [
+        _label(group, patterns, labels or {}, owners, everyone) for group in groups
     ]
+    unique = [plain(label) for label in found]
     names = [plain(group.name) for group in groups]
     while True:  # a name may be the label of another group
-        times = Counter(made)
-        told = [text if times[text] == 1 else name for text, name in zip(made, names)]
-        if told == made:
-            return told
-        made = told
+        times = Counter(unique)
+        before = unique
+        unique = [
+            label if times[label] == 1 else name for label, name in zip(before, names)
+        ]
+        if unique == before:
+            return unique
 
 
 def _label(
@@ -233,10 +236,11 @@ def _label(
 ) -> str:
     if not group.conditions:
         return everyone
-    return ", ".join(
-        _level_label(attribute, level, patterns, labels.get(attribute, {}), owners)
-        for attribute, level in group.conditions
-    )
+    parts = []
+    for attribute, level in group.conditions:
+        own = labels.get(attribute, {})
+        parts.append(_level_label(attribute, level, patterns, own, owners))
+    return ", ".join(parts)
 
 
 def _level_label(
@@ -253,11 +257,10 @@ def _level_label(
     if level in ("true", "false"):
         return _condition_name(attribute, level)
     recipe = patterns.derived.get(attribute)
-    if (recipe is not None and not isinstance(recipe, Where)) or NUMBERS.fullmatch(
-        level
-    ):
+    is_range = recipe is not None and not isinstance(recipe, Where)
+    if is_range or NUMERIC_LEVEL.fullmatch(level):
         return f"{attribute} {level}"  # age 65 or over; acuity 2
-    if owners[level.casefold()] > 1 or level.casefold() in BARE:
+    if owners[level.casefold()] > 1 or level.casefold() in BARE_LEVELS:
         return f"{attribute}: {level}"
     return level
 
@@ -298,7 +301,8 @@ class Groups:
     --------
     >>> import pandas as pd
     >>> people = pd.DataFrame({"sex": ["F", "M", "F", "F"], "age": [80, 30, 76, 50]})
-    >>> groups = Groups(columns=["sex"], cuts={"age": [65]}, where={"old women": "age > 75 and sex = F"})
+    >>> old_women = {"old women": "age > 75 and sex = F"}
+    >>> groups = Groups(columns=["sex"], cuts={"age": [65]}, where=old_women)
     >>> print(groups.preview(people)[["group", "people"]].head(5))
               group  people
     0         sex=F       3
@@ -317,53 +321,67 @@ class Groups:
     as_levels: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        for argument, names in (
-            ("columns", self.columns),
-            ("as_levels", self.as_levels),
-        ):
-            if isinstance(names, str):
-                raise refused("one text", argument=argument, names=names)
-            for name in names or ():
-                if list(names or ()).count(name) > 1:
-                    raise InputError(
-                        f"{argument}: {name!r} is listed twice", argument=argument
-                    )
+        for argument in ("columns", "as_levels"):
+            self._check_names(argument)
         for name in self.as_levels:
             if name in (self.cuts or {}):
                 raise refused("cut and levels", name=name)
-        wrong = ""
-        if isinstance(self.intersections, str):
-            if self.intersections not in ("all", "marginal"):
-                wrong = f" must be 'all', 'marginal' or a number of columns; got {self.intersections!r}"
-        elif isinstance(self.intersections, Sequence):
-            lists = [
-                isinstance(c, Sequence) and not isinstance(c, str) and c
-                for c in self.intersections
-            ]
-            if not lists or not all(lists):
-                wrong = ': a list must contain lists of attributes, such as [["race"], ["race", "gender"]]'
-        else:
-            check_number("intersections", self.intersections, at_least=1, whole=True)
-        if wrong:
-            raise InputError(Argument("intersections") + wrong)
-        for name, value in (
-            ("cuts", self.cuts),
-            ("where", self.where),
-            ("depth", self.depth),
-        ):
+        self._check_intersections()
+        for argument in ("cuts", "where", "depth"):
+            value = getattr(self, argument)
             if value is not None and not isinstance(value, Mapping):
                 raise InputError(
-                    f"{name} must be a dict; got a {type(value).__name__}",
-                    argument=name,
+                    f"{argument} must be a dict; got a {type(value).__name__}",
+                    argument=argument,
                 )
-        if self.depth and not isinstance(self.intersections, (str, int, np.integer)):
+        if self.depth and self._lists:
             raise refused("depth beside intersections")
         for attribute, limit in (self.depth or {}).items():
-            check_number(
-                Argument("depth") + f" of {attribute!r}", limit, at_least=1, whole=True
-            )
+            named = Argument("depth") + f" of {attribute!r}"
+            check_number(named, limit, at_least=1, whole=True)
         check_choice("missing", self.missing, ("level", "exclude", "error"))
         self.recipes()  # checks cuts and conditions
+
+    def _check_names(self, argument: str) -> None:
+        """Refuse one text in place of a list of names, and a name that is listed
+        twice.
+        """
+        names = getattr(self, argument)
+        if isinstance(names, str):
+            raise refused("one text", argument=argument, names=names)
+        for name in names or ():
+            if list(names).count(name) > 1:
+                raise InputError(
+                    f"{argument}: {name!r} is listed twice", argument=argument
+                )
+
+    def _check_intersections(self) -> None:
+        asked: object = self.intersections
+        if isinstance(asked, str):
+            if asked not in ("all", "marginal"):
+                wrong = (
+                    f" must be 'all', 'marginal' or a number of columns; got {asked!r}"
+                )
+                raise InputError(Argument("intersections") + wrong)
+        elif isinstance(asked, Sequence):
+            for names in asked or [()]:
+                if isinstance(names, str) or not (
+                    isinstance(names, Sequence) and names
+                ):
+                    raise InputError(
+                        Argument("intersections")
+                        + ": a list must contain lists of attributes, such as "
+                        '[["race"], ["race", "gender"]]'
+                    )
+        else:
+            check_number("intersections", asked, at_least=1, whole=True)
+
+    @property
+    def _lists(self) -> tuple[Sequence[str], ...]:
+        """The lists of attributes to combine, if they were given as lists."""
+        if isinstance(self.intersections, (str, int, np.integer)):
+            return ()
+        return tuple(self.intersections)
 
     @classmethod
     def from_masks(
@@ -395,7 +413,9 @@ class Groups:
         Examples
         --------
         >>> import pandas as pd
-        >>> masks = pd.DataFrame({"surgery": [True, True, False], "on dialysis": [False, True, False]})
+        >>> masks = pd.DataFrame(
+        ...     {"surgery": [True, True, False], "on dialysis": [False, True, False]}
+        ... )
         >>> print(Groups.from_masks(masks).preview(masks)[["group", "people"]])
                  group  people
         0      surgery       2
@@ -405,13 +425,16 @@ class Groups:
             mask_names,  # core itself does not handle frames
         )
 
-        found = mask_names(masks)
-        if names is not None and len(names) != len(found):
+        in_masks = mask_names(masks)
+        if names is None:
+            names = in_masks
+        elif len(names) != len(in_masks):
             raise InputError(
-                f"names: {len(names)} names for {len(found)} masks", argument="names"
+                f"names: {len(names)} names for {len(in_masks)} masks",
+                argument="names",
             )
         where = {}
-        for name in found if names is None else names:
+        for name in names:
             if "`" in name:
                 raise refused("backquote", name=name)
             where[name] = f"`{name}` = 1"  # the column is true, or 1
@@ -419,22 +442,23 @@ class Groups:
 
     def recipes(self) -> dict[str, Recipe]:
         """How each attribute that is not a column itself is made from columns."""
-        made: dict[str, Recipe] = {}
+        recipes: dict[str, Recipe] = {}
         for column, points in (self.cuts or {}).items():
-            made[column] = make_ranges(column, points)
+            recipes[column] = make_ranges(column, points)
         for name, text in (self.where or {}).items():
             if not isinstance(name, str) or not name.strip():
                 raise refused("condition without name", name=name)
-            if name in made:
+            if name in recipes:
                 raise refused("condition is column", name=name, kind="column with cuts")
-            made[name] = Where(parse(text))
-        return made
+            recipes[name] = Where(parse(text))
+        return recipes
 
     def attributes(self, passed: Sequence[str]) -> tuple[str, ...]:
         """The attributes in order: columns (those with cuts in their place), other
         cuts, conditions.
         """
-        own = [*(passed if self.columns is None else self.columns), *self.as_levels]
+        columns = passed if self.columns is None else self.columns
+        own = [*columns, *self.as_levels]
         names = dict.fromkeys([*own, *(self.cuts or {}), *(self.where or {})])
         for name in names:
             _refuse_reserved(name)
@@ -447,41 +471,44 @@ class Groups:
         """The combinations of attributes (as indices) that form groups, by depth, then
         in the given order.
         """
-        if isinstance(self.intersections, (str, int, np.integer)):
-            named = ()
-        else:
-            named = self.intersections
-        for name in [*(self.depth or {}), *(name for names in named for name in names)]:
+        in_lists = [name for names in self._lists for name in names]
+        for name in [*(self.depth or {}), *in_lists]:
             if name not in attributes:
                 raise InputError(
-                    f"there is no attribute {name!r} to combine; there are {list(attributes)}"
+                    f"there is no attribute {name!r} to combine; "
+                    f"there are {list(attributes)}"
                 )
-        if named:
-            chosen = [
-                tuple(sorted(attributes.index(name) for name in set(names)))
-                for names in named
-            ]
-            if len(set(chosen)) < len(chosen):
-                raise InputError(
-                    Argument("intersections") + " lists a combination twice"
-                )
-            yield from chosen
-            return
-        most = len(attributes)
-        if not isinstance(self.intersections, str):
-            most = min(int(self.intersections), most)  # type: ignore[arg-type]  # a depth by now
+        if self._lists:
+            yield from self._listed_combinations(attributes)
+        else:
+            yield from self._combinations_by_depth(attributes)
+
+    def _listed_combinations(
+        self, attributes: Sequence[str]
+    ) -> Iterator[tuple[int, ...]]:
+        chosen = []
+        for names in self._lists:
+            places = {attributes.index(name) for name in names}
+            chosen.append(tuple(sorted(places)))
+        if len(set(chosen)) < len(chosen):
+            raise InputError(Argument("intersections") + " lists a combination twice")
+        yield from chosen
+
+    def _combinations_by_depth(
+        self, attributes: Sequence[str]
+    ) -> Iterator[tuple[int, ...]]:
+        n = len(attributes)
+        if self.intersections == "all":
+            most = n
         elif self.intersections == "marginal":
-            most = 1
-        if (
-            sum(comb(len(attributes), size) for size in range(1, most + 1))
-            > MOST_COMBINATIONS
-        ):
-            raise refused(
-                "many combinations", n=len(attributes), most=MOST_COMBINATIONS
-            )
+            most = min(1, n)
+        else:
+            most = min(int(self.intersections), n)  # type: ignore[arg-type]  # a depth by now
+        if sum(comb(n, size) for size in range(1, most + 1)) > MOST_COMBINATIONS:
+            raise refused("many combinations", n=n, most=MOST_COMBINATIONS)
         limits = [(self.depth or {}).get(name, most) for name in attributes]
         for size in range(1, most + 1):
-            for columns in combinations(range(len(attributes)), size):
+            for columns in combinations(range(n), size):
                 if all(limits[column] >= size for column in columns):
                     yield columns
 
@@ -502,8 +529,13 @@ class Groups:
             if all(size.left_out == MISSING for size in sizes):
                 raise refused("all missing")
             largest = max(sizes, key=lambda size: size.share)
-            known = {"name": largest.group.name, "share": largest.share, "gamma": gamma}
-            raise refused("no large group", n=len(sizes), **known)
+            raise refused(
+                "no large group",
+                n=len(sizes),
+                name=largest.group.name,
+                share=largest.share,
+                gamma=gamma,
+            )
         return Collection(kept, tuple(size for size in sizes if size.left_out))
 
     def sizes(self, atoms: Atoms, *, gamma: float) -> list[GroupSize]:
@@ -518,19 +550,14 @@ class Groups:
             _refuse_missing(patterns, people)
         if not patterns.attributes:
             return [GroupSize(EVERYBODY, atoms.n_people, 1.0)]
-        found = [
-            size
-            for columns in self.combinations(patterns.attributes)
-            for size in self._sizes(patterns, columns, people, weight, gamma)
-        ]
+        sizes: list[GroupSize] = []
+        for columns in self.combinations(patterns.attributes):
+            sizes += self._sizes(patterns, columns, people, weight, gamma)
         for name, levels in zip(patterns.attributes, patterns.levels):
-            if isinstance(patterns.derived.get(name), Where) and "true" not in levels:
-                found.append(
-                    GroupSize(
-                        Group(((name, "true"),)), 0, 0.0, "nobody meets the condition"
-                    )
-                )
-        return found
+            if _is_condition(patterns, name) and "true" not in levels:
+                nobody = Group(((name, "true"),))
+                sizes.append(GroupSize(nobody, 0, 0.0, "nobody meets the condition"))
+        return sizes
 
     def refuse_too_many(
         self, patterns: Patterns, n_memberships: int | None = None
@@ -541,60 +568,50 @@ class Groups:
         not that of `patterns`.
         """
         most = MOST_MEMBERSHIPS // (n_memberships or len(patterns))
-        # people who do not meet a named condition do not form a group
-        met = [
-            own.index("true")
-            if isinstance(patterns.derived.get(name), Where) and "true" in own
-            else None
-            for name, own in zip(patterns.attributes, patterns.levels)
-        ]
-        radix = [len(own) for own in patterns.levels]
-
-        def fits(words: Groups) -> bool:
-            """Whether there would be few enough groups even if all levels occurred
-            together.
-            """
-            n_levels = [n if only is None else 1 for n, only in zip(radix, met)]
-            chosen = words.combinations(patterns.attributes)
-            return (
-                sum(
-                    min(prod(n_levels[c] for c in columns), len(patterns))
-                    for columns in chosen
-                )
-                <= most
-            )
-
-        if fits(self):
+        if self._most_groups(patterns) <= most:
             return
-        found = 0
-        for columns in sorted(
-            self.combinations(patterns.attributes), key=len, reverse=True
-        ):
-            codes = [patterns.table[:, c] for c in columns]
-            present, _ = combinations_present(
-                codes, [radix[c] for c in columns], len(patterns)
-            )
-            for place, c in enumerate(columns):
-                if met[c] is not None:
-                    present = present[present[:, place] == met[c]]
-            found += len(present)
-            if found > most:
-                break
-        else:
+        if self._count_groups(patterns, most) <= most:
             return
-        key = "many intersections"
+        n = len(patterns.attributes)
         if self.intersections != "marginal":
-            fewer: tuple[tuple[str, Intersections], ...] = (
-                ("pairs fit", 2),
-                ("attributes fit", "marginal"),
-            )
-            fine = (
-                name
-                for name, value in fewer
-                if fits(replace(self, intersections=value, depth=None))
-            )
-            key = next(fine, key)
-        raise refused(key, n=len(patterns.attributes), most=most)
+            pairs = replace(self, intersections=2, depth=None)
+            if pairs._most_groups(patterns) <= most:
+                raise refused("pairs fit", n=n, most=most)
+            marginal = replace(self, intersections="marginal", depth=None)
+            if marginal._most_groups(patterns) <= most:
+                raise refused("attributes fit", n=n, most=most)
+        raise refused("many intersections", n=n, most=most)
+
+    def _most_groups(self, patterns: Patterns) -> int:
+        """How many groups there would be if all levels occurred together, but at most
+        one for each pattern and combination of attributes.
+        """
+        n_levels = []
+        for name, levels in zip(patterns.attributes, patterns.levels):
+            # people who do not meet a named condition do not form a group
+            condition_met = _is_condition(patterns, name) and "true" in levels
+            n_levels.append(1 if condition_met else len(levels))
+        total = 0
+        for columns in self.combinations(patterns.attributes):
+            total += min(prod(n_levels[c] for c in columns), len(patterns))
+        return total
+
+    def _count_groups(self, patterns: Patterns, most: int) -> int:
+        """How many groups there are; counting stops above `most`."""
+        total = 0
+        chosen = self.combinations(patterns.attributes)
+        for columns in sorted(chosen, key=len, reverse=True):
+            codes = [patterns.table[:, c] for c in columns]
+            radix = [len(patterns.levels[c]) for c in columns]
+            present, _ = combinations_present(codes, radix, len(patterns))
+            for place, c in enumerate(columns):
+                levels = patterns.levels[c]
+                if _is_condition(patterns, patterns.attributes[c]) and "true" in levels:
+                    present = present[present[:, place] == levels.index("true")]
+            total += len(present)
+            if total > most:
+                break
+        return total
 
     def preview(
         self,
@@ -636,52 +653,62 @@ class Groups:
         present, inverse = combinations_present(codes, radix, len(patterns))
         n_people = np.bincount(inverse, weights=people).astype(np.int64)
         shares = np.bincount(inverse, weights=weight) / weight.sum()
-        for levels, count, share in zip(present, n_people, shares):
-            places = zip(columns, levels)
+        for codes_of_group, count, share in zip(present, n_people, shares):
             conditions = tuple(
-                (patterns.attributes[c], patterns.levels[c][i]) for c, i in places
+                (patterns.attributes[column], patterns.levels[column][code])
+                for column, code in zip(columns, codes_of_group)
             )
-            named = [
-                level
-                for a, level in conditions
-                if isinstance(patterns.derived.get(a), Where)
-            ]
-            if any(level != "true" for level in named):
-                continue  # people who do not meet a named condition do not form a group
-            reason = ""
-            if self.missing == "exclude" and any(
-                level is None for _, level in conditions
+            if any(
+                level != "true" and _is_condition(patterns, name)
+                for name, level in conditions
             ):
-                reason = MISSING
-            elif share < gamma and not len(named) == len(conditions) == 1:
-                reason = f"share below gamma={gamma:g}"
+                continue  # people who do not meet a named condition do not form a group
+            reason = self._reason_to_leave_out(patterns, conditions, share, gamma)
             yield GroupSize(Group(conditions), int(count), float(share), reason)
+
+    def _reason_to_leave_out(
+        self,
+        patterns: Patterns,
+        conditions: tuple[tuple[str, Level], ...],
+        share: float,
+        gamma: float,
+    ) -> str:
+        """Why a group is not in the collection; empty if it is."""
+        if self.missing == "exclude" and any(level is None for _, level in conditions):
+            return MISSING
+        named_by_user = len(conditions) == 1 and _is_condition(
+            patterns, conditions[0][0]
+        )
+        if share < gamma and not named_by_user:
+            return f"share below gamma={gamma:g}"
+        return ""
+
+
+def _is_condition(patterns: Patterns, attribute: str) -> bool:
+    """Whether an attribute is a condition that the user named."""
+    return isinstance(patterns.derived.get(attribute), Where)
 
 
 def _refuse_missing(patterns: Patterns, people: Any) -> None:
     """Refuse missing values; the message counts them."""
-    for column, (attribute, levels) in enumerate(
-        zip(patterns.attributes, patterns.levels)
-    ):
+    for column, levels in enumerate(patterns.levels):
         if None in levels:
-            count = int(people[patterns.table[:, column] == levels.index(None)].sum())
+            missing = patterns.table[:, column] == levels.index(None)
+            count = int(people[missing].sum())
             who = "1 person" if count == 1 else f"{count:,} people"
-            raise refused("level missing", name=attribute, who=who)
+            raise refused("level missing", name=patterns.attributes[column], who=who)
 
 
 def _refuse_reserved(name: str) -> None:
     """Refuse a name that propcal gives to attributes that define no groups, or to all
     people together.
     """
-    prefix = next(
-        (prefix for prefix in (KEY, BESIDE) if str(name).startswith(prefix)), None
-    )
-    if prefix is not None or name in RESERVED:
-        if prefix is None:
-            which = "that name"
-        else:
+    for prefix in (KEY, BESIDE):
+        if str(name).startswith(prefix):
             which = f"names that begin with {prefix!r}"
-        raise refused("reserved name", name=name, which=which)
+            raise refused("reserved name", name=name, which=which)
+    if name in RESERVED:
+        raise refused("reserved name", name=name, which="that name")
 
 
 def definition(groups: Any, intersections: Any, missing: Missing) -> Groups:
@@ -692,18 +719,20 @@ def definition(groups: Any, intersections: Any, missing: Missing) -> Groups:
     if groups is None:
         return short
     if not isinstance(groups, Groups):
-        if isinstance(groups, str):
-            names = [groups]
-        elif isinstance(groups, tuple):
-            names = [*groups]
-        else:
-            names = groups
-        named = isinstance(names, list) and all(isinstance(name, str) for name in names)
-        raise refused(
-            "names as groups" if named else "no groups",
-            kind=type(groups).__name__,
-            names=names,
-        )
+        _refuse_definition(groups)
     if short != Groups():
         raise refused("rule twice")
     return groups
+
+
+def _refuse_definition(groups: Any) -> NoReturn:
+    """Refuse what is no definition; a list of names may have been meant as columns."""
+    kind = type(groups).__name__
+    names: Any = groups
+    if isinstance(groups, str):
+        names = [groups]
+    elif isinstance(groups, tuple):
+        names = [*groups]
+    if isinstance(names, list) and all(isinstance(name, str) for name in names):
+        raise refused("names as groups", kind=kind, names=names)
+    raise refused("no groups", kind=kind, names=names)

@@ -1,21 +1,20 @@
 """Reduce rows to atoms; merge atoms, change their scores, or drop attributes from them.
 
-Atoms of several periods or sites have a key, one more attribute that defines no groups.
+Atoms of several periods or sites are stacked: one more attribute, which defines no
+groups, says which each is from.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import reduce
 from itertools import chain, pairwise
-from operator import add
 from typing import Any
 
 import numpy as np
 
 from propcal.core.arguments import check_choice
-from propcal.core.atoms import NOBODY, SUMS, Atoms, LeftOut, refuse_too_many
+from propcal.core.atoms import NOBODY, SUMS, Atoms, LeftOut, Shared, refuse_too_many
 from propcal.core.grid import FloatArray, IntArray, SumArray, from_grid, to_grid
 from propcal.core.patterns import (
     BESIDE,
@@ -31,6 +30,9 @@ from propcal.errors import InputError, refused
 from propcal.numbers import noun
 
 SCORE_BITS = 33  # a score is at most 2**32
+MAX_PACKED_SCORE = (1 << SCORE_BITS) - 1
+# the fields of atoms that stay when their sums change
+ABOUT = ("resolution_bits", "weighted_rows", "left_out", "shared", "unused_id")
 
 
 def atoms_of_rows(
@@ -52,31 +54,46 @@ def atoms_of_rows(
     if resolution_bits == 32:
         units = to_grid(score)
     else:
-        units = _coarse(score, resolution_bits)
+        units = _round_to_coarse_grid(score, resolution_bits)
+    frequencies = _are_frequencies(weight, weight_kind)
+    if weight is not None and frequencies:
+        refuse_too_many(float(weight.sum()))
+    else:
+        refuse_too_many(len(units))
     hard = outcome.dtype.kind == "i"
-    whole = weight is None or bool(np.all(weight == np.floor(weight)))
-    if weight is not None and weight_kind == "frequency" and not whole:
-        raise refused("fractional frequencies")
-    whole = whole and not (weight is not None and weight_kind == "survey")
-    refuse_too_many(len(units) if weight is None or not whole else float(weight.sum()))
     if hard and weight is None:
         return _collapse_counts(patterns, code, units, outcome, resolution_bits)
+
     y: SumArray = outcome.astype(np.int64) if hard else from_grid(to_grid(outcome))
-    if whole:
-        if weight is None:
-            w = np.ones(len(units), dtype=np.int64)
-        else:
-            w = weight.astype(np.int64)
-        sums = sums_of_counts(w, w * y)
+    n_weighted = 0 if weight is None else len(units)
+    if weight is not None and frequencies:
+        counts = weight.astype(np.int64)
+        sums = sums_of_counts(counts, counts * y)
     else:
-        assert weight is not None
-        squares = weight * weight
         people = np.ones(len(units), dtype=np.int64)
-        sums = dict(zip(SUMS, (people, weight, squares, weight * y, squares * y)))
-    rows = 0 if weight is None else len(units)
+        if weight is None:
+            sums = sums_of_counts(people, people * y)
+        else:
+            squares = weight * weight
+            sums = dict(zip(SUMS, (people, weight, squares, weight * y, squares * y)))
     return atoms_of_sums(
-        patterns, code, units, sums, resolution_bits=resolution_bits, weighted_rows=rows
+        patterns,
+        code,
+        units,
+        sums,
+        resolution_bits=resolution_bits,
+        weighted_rows=n_weighted,
     )
+
+
+def _are_frequencies(weight: FloatArray | None, kind: str) -> bool:
+    """Whether weights are counts of people, rather than survey weights."""
+    if weight is None:
+        return True
+    whole = bool(np.all(weight == np.floor(weight)))
+    if kind == "frequency" and not whole:
+        raise refused("fractional frequencies")
+    return whole and kind != "survey"
 
 
 def sums_of_counts(people: Any, positives: Any) -> dict[str, Any]:
@@ -87,14 +104,14 @@ def sums_of_counts(people: Any, positives: Any) -> dict[str, Any]:
     return counted | dict.fromkeys(("positives", "positives_sq"), positives)
 
 
-def _coarse(score: FloatArray, bits: int) -> IntArray:
+def _round_to_coarse_grid(score: FloatArray, bits: int) -> IntArray:
     return np.floor(score * float(1 << bits) + 0.5).astype(np.int64) << (32 - bits)
 
 
-def _starts(patterns: Patterns, keys: IntArray) -> IntArray:
-    return np.searchsorted(
-        keys, np.arange(len(patterns) + 1, dtype=np.int64) << SCORE_BITS
-    )
+def _pattern_starts(patterns: Patterns, packed: IntArray) -> IntArray:
+    """Where each pattern begins among sorted integers of pattern and score."""
+    first_of_pattern = np.arange(len(patterns) + 1, dtype=np.int64) << SCORE_BITS
+    return np.searchsorted(packed, first_of_pattern)
 
 
 def _collapse_counts(
@@ -105,27 +122,33 @@ def _collapse_counts(
 
     Sorting integers is several times faster than sorting indices (argsort, lexsort).
     """
-    keys = units
+    packed = units  # in place, because these are as many as rows
     if len(patterns) > 1:
         high = code.astype(np.int64)
         high <<= SCORE_BITS
-        keys += high
+        packed += high
         del high
-    keys <<= 1
-    keys += outcome
-    keys.sort()
-    positive = (keys & 1).astype(np.int8)
-    keys >>= 1
-    first = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]]))
+    packed <<= 1
+    packed += outcome
+    packed.sort()
+
+    positive = (packed & 1).astype(np.int8)
+    packed >>= 1
+    changes = packed[1:] != packed[:-1]
+    first = np.flatnonzero(np.concatenate([[True], changes]))
     positives = np.add.reduceat(positive, first, dtype=np.int64)
-    keys = keys[first]
-    people = np.empty_like(first)
-    np.subtract(first[1:], first[:-1], out=people[:-1])
-    people[-1] = len(positive) - first[-1]
-    starts = _starts(patterns, keys)
-    keys &= (1 << SCORE_BITS) - 1
+    people = np.diff(first, append=len(positive))
+    packed = packed[first]
     return Atoms(
-        patterns, starts, keys, people, people, people, positives, positives, bits
+        patterns,
+        _pattern_starts(patterns, packed),
+        packed & MAX_PACKED_SCORE,
+        people,
+        weight=people,
+        weight_sq=people,
+        positives=positives,
+        positives_sq=positives,
+        resolution_bits=bits,
     )
 
 
@@ -135,40 +158,44 @@ def atoms_of_sums(
     """Add up columns over rows with the same pattern and score; `about` has the other
     fields of Atoms.
     """
-    order, keys = _sorted((code.astype(np.int64) << SCORE_BITS) + units)
-    differs = keys[1:] != keys[:-1]
-    alone = bool(differs.all())
-    if alone:
-        first = np.arange(len(keys))
+    order, packed = _sorted((code.astype(np.int64) << SCORE_BITS) + units)
+    changes = packed[1:] != packed[:-1]
+    all_differ = bool(changes.all())
+    if all_differ:
+        first = np.arange(len(packed))
     else:
-        first = np.flatnonzero(np.concatenate([[True], differs]))
-    done: dict[int, Any] = {}  # columns that share an array keep sharing one
+        first = np.flatnonzero(np.concatenate([[True], changes]))
+
+    added: dict[int, Any] = {}  # columns that share an array keep sharing one
     for column in sums.values():
-        if id(column) not in done:
-            done[id(column)] = (
-                column[order] if alone else np.add.reduceat(column[order], first)
-            )
-    keys = keys[first]
-    added = {name: done[id(column)] for name, column in sums.items()}
-    score = keys & ((1 << SCORE_BITS) - 1)
-    return Atoms(patterns, _starts(patterns, keys), score, **added, **about)
+        if id(column) not in added:
+            in_order = column[order]
+            if not all_differ:
+                in_order = np.add.reduceat(in_order, first)
+            added[id(column)] = in_order
+    columns = {name: added[id(column)] for name, column in sums.items()}
+    packed = packed[first]
+    starts = _pattern_starts(patterns, packed)
+    return Atoms(patterns, starts, packed & MAX_PACKED_SCORE, **columns, **about)
 
 
-def _sorted(keys: IntArray) -> tuple[IntArray, IntArray]:
-    """The stable sort order of the keys, and the sorted keys.
+def _sorted(values: IntArray) -> tuple[IntArray, IntArray]:
+    """The stable sort order of integers, and the sorted integers.
 
-    If a key (without its trailing zero bits) and its position fit into one integer,
+    If a value (without its trailing zero bits) and its position fit into one integer,
     those integers are sorted, which is several times faster than argsort.
     """
-    every = int(np.bitwise_or.reduce(keys, initial=0))
-    zeros = (every & -every).bit_length() - 1 if every else 0
-    places = max(len(keys) - 1, 1).bit_length()
-    if every.bit_length() - zeros + places > 63:
-        order = np.argsort(keys, kind="stable")
-        return order, keys[order]
-    packed = ((keys >> zeros) << places) | np.arange(len(keys))
+    bits_in_use = int(np.bitwise_or.reduce(values, initial=0))
+    lowest_bit = bits_in_use & -bits_in_use
+    n_zeros = max(lowest_bit.bit_length() - 1, 0)
+    n_place_bits = max(len(values) - 1, 1).bit_length()
+    if bits_in_use.bit_length() - n_zeros + n_place_bits > 63:
+        order = np.argsort(values, kind="stable")
+        return order, values[order]
+    packed = ((values >> n_zeros) << n_place_bits) | np.arange(len(values))
     packed.sort()
-    return packed & ((1 << places) - 1), (packed >> places) << zeros
+    order = packed & ((1 << n_place_bits) - 1)
+    return order, (packed >> n_place_bits) << n_zeros
 
 
 def merge(a: Atoms, b: Atoms) -> Atoms:
@@ -182,12 +209,11 @@ def merge(a: Atoms, b: Atoms) -> Atoms:
 
 
 def aligned(atoms: Atoms, to: Patterns) -> Atoms:
-    """The same people with their attributes in the order of others; refuses different
-    attributes.
+    """Atoms with their attributes in the order of others; other attributes are
+    refused.
     """
-    if atoms.patterns.attributes != to.attributes and {*atoms.patterns.attributes} == {
-        *to.attributes
-    }:
+    names = atoms.patterns.attributes
+    if names != to.attributes and set(names) == set(to.attributes):
         atoms = with_attributes(atoms, list(to.attributes))
     if not to.same_attributes(atoms.patterns):
         raise InputError(
@@ -203,48 +229,75 @@ def joined(
     `names` its levels.
     """
     first = parts[0].patterns
-    n = [len(part) for part in parts]
     attributes = first.attributes
-    each = zip(*(part.patterns.levels for part in parts))
-    levels = [sort_levels([*{*chain.from_iterable(own)}]) for own in each]
+    levels = _all_levels(parts)
     tables = [_translate(part.patterns, levels)[part.pattern_index()] for part in parts]
     codes = list(np.concatenate(tables).T)
+    left_out = [part.left_out for part in parts]
     if key is not None:
         attributes = (*attributes, key)
         levels.append(sort_levels(names))
-        place = {level: i for i, level in enumerate(levels[-1])}
-        codes.append(np.repeat([place[name] for name in names], n))
-    bits = min(part.resolution_bits for part in parts)
+        places = {level: i for i, level in enumerate(levels[-1])}
+        code_of_part = [places[name] for name in names]
+        codes.append(np.repeat(code_of_part, [len(part) for part in parts]))
+        left_out = _with_part_names(left_out, key, names)
+    n_atoms = sum(len(part) for part in parts)
     patterns, code = patterns_of(
-        attributes, tuple(levels), codes, sum(n), first.derived
+        attributes, tuple(levels), codes, n_atoms, first.derived
     )
-    shared = [part.shared for part in parts]
-    left_out = [part.left_out for part in parts]
-    if key is not None:
-        named = [(name, one) for name, one in zip(names, left_out) if one.people]
-        left_out = [
-            LeftOut(one.people, {**one.by, key: {name: one.people}})
-            for name, one in named
-        ]
+
+    bits = min(part.resolution_bits for part in parts)
+    units = np.concatenate([_coarser(part, bits) for part in parts])
+    sums = {}
+    for name in SUMS:
+        sums[name] = np.concatenate([getattr(part, name) for part in parts])
     return atoms_of_sums(
         patterns,
         code,
-        np.concatenate([_coarser(part, bits) for part in parts]),
-        {
-            name: np.concatenate([getattr(part, name) for part in parts])
-            for name in SUMS
-        },
+        units,
+        sums,
         resolution_bits=bits,
         weighted_rows=sum(part.weighted_rows for part in parts),
         left_out=sum(left_out, NOBODY),
-        # people who may be shared and others may not be shared together
-        shared=None if None in shared else reduce(add, shared),
+        shared=_all_shared(parts),
         unused_id=max(part.unused_id for part in parts),
     )
 
 
+def _all_levels(parts: Sequence[Atoms]) -> list[tuple[Level, ...]]:
+    """The levels of each attribute in any of the parts."""
+    levels = []
+    for levels_of_parts in zip(*(part.patterns.levels for part in parts)):
+        levels.append(sort_levels(list(set(chain.from_iterable(levels_of_parts)))))
+    return levels
+
+
+def _with_part_names(
+    left_out: Sequence[LeftOut], key: str, names: Sequence[Level]
+) -> list[LeftOut]:
+    """The people left out of each part, counted by its name as well."""
+    named = []
+    for name, left in zip(names, left_out):
+        if left.people:
+            by = {**left.by, key: {name: left.people}}
+            named.append(LeftOut(left.people, by))
+    return named
+
+
+def _all_shared(parts: Sequence[Atoms]) -> Shared | None:
+    """What was merged in any of the parts; None if one of them is exact, because atoms
+    for release and others may not be released together.
+    """
+    merged: Shared | None = None
+    for part in parts:
+        if part.shared is None:
+            return None
+        merged = part.shared if merged is None else merged + part.shared
+    return merged
+
+
 def _coarser(atoms: Atoms, bits: int) -> IntArray:
-    """Scores rounded to a grid of 2**-bits, halves upwards as in `_coarse`."""
+    """Scores rounded to a grid of 2**-bits, halves upwards."""
     if bits == atoms.resolution_bits:
         return atoms.score
     shift = 32 - bits
@@ -255,54 +308,61 @@ def _difference(one: Patterns, other: Patterns) -> str:
     """Say how the attributes of two sets of patterns differ."""
     if (SHARE in one.attributes) != (SHARE in other.attributes):
         if SHARE in one.attributes:
-            which = ("first", "second")
+            merged, exact = "first", "second"
         else:
-            which = ("second", "first")
-        return f"the {which[0]} set may be shared and the {which[1]} is exact; share that one as well"
+            merged, exact = "second", "first"
+        return (
+            f"the {merged} set may be shared and the {exact} is exact; share that one "
+            "as well"
+        )
     for a, b, word in ((one, other, "first"), (other, one, "second")):
-        alone = [name for name in a.attributes if name not in b.attributes]
-        if alone:
-            names = ", ".join(map(repr, alone))
-            return (
-                f"only the {word} set has the {noun(len(alone), 'attribute')} {names}"
-            )
+        extra = [name for name in a.attributes if name not in b.attributes]
+        if extra:
+            names = ", ".join(map(repr, extra))
+            attributes = noun(len(extra), "attribute")
+            return f"only the {word} set has the {attributes} {names}"
     for name in one.attributes:
-        made = [
-            p.derived[name].to_json() if name in p.derived else "a column"
-            for p in (one, other)
-        ]
-        if made[0] != made[1]:
-            return f"the attribute {name!r} is defined differently in them, as {made[0]} and as {made[1]}"
+        here = _definition_of(one, name)
+        there = _definition_of(other, name)
+        if here != there:
+            return (
+                f"the attribute {name!r} is defined differently in them, as {here} and "
+                f"as {there}"
+            )
     raise AssertionError("attributes of the same names and recipes are the same")
 
 
-def _by(atoms: Atoms, patterns: Patterns, code: Any, **changed: Any) -> Atoms:
-    """The same people by other patterns, given the pattern of each atom; `changed` are
-    other fields.
+def _definition_of(patterns: Patterns, name: str) -> object:
+    if name in patterns.derived:
+        return patterns.derived[name].to_json()
+    return "a column"
+
+
+def _regrouped(atoms: Atoms, patterns: Patterns, code: Any, **changed: Any) -> Atoms:
+    """The atoms by other patterns, given the pattern of each; `changed` are other
+    fields.
     """
-    kept = SUMS if atoms.keys is None else (*SUMS, "keys")
-    about = ("resolution_bits", "weighted_rows", "left_out", "shared", "unused_id")
-    fields = {name: getattr(atoms, name) for name in ("score", *kept, *about)} | changed
-    sums = {name: fields.pop(name) for name in kept}
+    columns: tuple[str, ...] = SUMS
+    if atoms.keys is not None:
+        columns = (*SUMS, "keys")
+    fields = {name: getattr(atoms, name) for name in ("score", *columns, *ABOUT)}
+    fields |= changed
+    sums = {name: fields.pop(name) for name in columns}
     return atoms_of_sums(patterns, code, fields.pop("score"), sums, **fields)
 
 
 def rescored(atoms: Atoms, score: IntArray) -> Atoms:
-    """The same people with new scores (in units), one for each atom."""
-    return _by(atoms, atoms.patterns, atoms.pattern_index(), score=score)
+    """The atoms with new scores (in units), one for each of them."""
+    return _regrouped(atoms, atoms.patterns, atoms.pattern_index(), score=score)
 
 
 def without_clusters(atoms: Atoms) -> Atoms:
-    """The same people without the hashed patient IDs; the same atoms if there are
-    none.
-    """
+    """The atoms without the hashed patient IDs; the object itself if there are none."""
     return without(atoms, CLUSTER)
 
 
 def without(atoms: Atoms, *names: str) -> Atoms:
-    """The same people without some attributes; the same atoms if there are none of
-    these.
-    """
+    """The atoms without some attributes; the object itself if it has none of these."""
     left = [name for name in atoms.patterns.attributes if name not in names]
     if len(left) == len(atoms.patterns.attributes):
         return atoms
@@ -310,8 +370,8 @@ def without(atoms: Atoms, *names: str) -> Atoms:
 
 
 def with_attributes(atoms: Atoms, names: list[str]) -> Atoms:
-    """The same people by some of their attributes, in the given order."""
-    return _by(atoms, *fewer_attributes(atoms, names))
+    """The atoms by some of their attributes, in the given order."""
+    return _regrouped(atoms, *fewer_attributes(atoms, names))
 
 
 def split_atoms(
@@ -325,31 +385,34 @@ def split_atoms(
     patterns, code = fewer_attributes(atoms, names)
     order = np.argsort(part, kind="stable")
     ends = np.searchsorted(part[order], np.arange(n_parts + 1))
-    if atoms.keys is None:
-        columns = ("score", *SUMS)
-    else:
-        columns = ("score", *SUMS, "keys")
-    found: list[Atoms | None] = []
+    columns: tuple[str, ...] = ("score", *SUMS)
+    if atoms.keys is not None:
+        columns = (*columns, "keys")
+    parts: list[Atoms | None] = []
     for begin, end in pairwise(ends):
         rows = order[begin:end]
+        if not len(rows):
+            parts.append(None)
+            continue
         codes = list(patterns.table[code[rows]].T)
-        own, of_row = patterns_of(
+        own, code_of_row = patterns_of(
             patterns.attributes, patterns.levels, codes, len(rows), patterns.derived
         )
-        some = {name: getattr(atoms, name)[rows] for name in columns}
-        found.append(_by(atoms, own, of_row, **some) if len(rows) else None)
-    return found
+        own_columns = {name: getattr(atoms, name)[rows] for name in columns}
+        parts.append(_regrouped(atoms, own, code_of_row, **own_columns))
+    return parts
 
 
 def numbered(atoms: Atoms) -> Atoms:
-    """The same atoms without the attributes that only a correction reads, numbered in
-    place of their scores.
+    """The atoms without the attributes that only a correction reads, numbered in place
+    of their scores.
 
     The numbers keep atoms apart: after a correction, one atom may stand for several
     scores.
     """
     own = [name for name in atoms.patterns.attributes if not name.startswith(BESIDE)]
-    return _by(atoms, *fewer_attributes(atoms, own), score=np.arange(len(atoms)))
+    patterns, code = fewer_attributes(atoms, own)
+    return _regrouped(atoms, patterns, code, score=np.arange(len(atoms)))
 
 
 def fewer_attributes(atoms: Atoms, names: list[str]) -> tuple[Patterns, Any]:
@@ -368,25 +431,24 @@ def fewer_attributes(atoms: Atoms, names: list[str]) -> tuple[Patterns, Any]:
 
 
 def relevelled(atoms: Atoms, key: Callable[[str, Level], Level]) -> Atoms:
-    """The same people with levels renamed by `key`; levels that become equal are
-    merged.
-    """
+    """The atoms with levels renamed by `key`; levels that become equal are merged."""
     patterns = atoms.patterns
-    named = zip(patterns.attributes, patterns.levels)
-    keys = [tuple(key(name, level) for level in own) for name, own in named]
-    if tuple(keys) == patterns.levels:
+    renamed = []
+    for name, levels in zip(patterns.attributes, patterns.levels):
+        renamed.append(tuple(key(name, level) for level in levels))
+    if tuple(renamed) == patterns.levels:
         return atoms
-    levels = [sort_levels([*{*new}]) for new in keys]
-    codes = list(_translate(replace(patterns, levels=tuple(keys)), levels).T)
+    distinct = [sort_levels(list(set(levels))) for levels in renamed]
+    table = _translate(replace(patterns, levels=tuple(renamed)), distinct)
     fewer, code = patterns_of(
-        patterns.attributes, tuple(levels), codes, len(patterns), patterns.derived
+        patterns.attributes,
+        tuple(distinct),
+        list(table.T),
+        len(patterns),
+        patterns.derived,
     )
-    return _by(
-        atoms,
-        fewer,
-        code[atoms.pattern_index()],
-        left_out=atoms.left_out.relevelled(key),
-    )
+    left_out = atoms.left_out.relevelled(key)
+    return _regrouped(atoms, fewer, code[atoms.pattern_index()], left_out=left_out)
 
 
 def _translate(patterns: Patterns, levels: Sequence[tuple[Level, ...]]) -> IntArray:
@@ -394,10 +456,8 @@ def _translate(patterns: Patterns, levels: Sequence[tuple[Level, ...]]) -> IntAr
     table = patterns.table.copy()
     for a, wanted in enumerate(levels):
         places = {level: i for i, level in enumerate(wanted)}
-        position = np.array(
-            [places[level] for level in patterns.levels[a]], dtype=np.int64
-        )
-        table[:, a] = position[table[:, a]]
+        place_of_code = [places[level] for level in patterns.levels[a]]
+        table[:, a] = np.array(place_of_code, dtype=np.int64)[table[:, a]]
     return table
 
 
@@ -406,42 +466,48 @@ def keyed(parts: Mapping[str, Atoms], key: str) -> Atoms:
     more attribute.
     """
     names = list(parts)
-    atoms = [without(one, key) for one in parts.values()]
     if not names:
         raise InputError(f"there is no {key.removeprefix(KEY)}")
-    for i, one in enumerate(atoms):
+    atoms: list[Atoms] = []
+    for name, part in parts.items():
+        part_without = without(part, key)
+        first = atoms[0] if atoms else part_without
         try:
-            atoms[i] = aligned(one, atoms[0].patterns)
+            atoms.append(aligned(part_without, first.patterns))
         except InputError as error:
-            raise InputError(f"{names[0]} and {names[i]}: " + error.message) from None
+            message = f"{names[0]} and {name}: " + error.message
+            raise InputError(message) from None
     return joined(atoms, key, names)
 
 
 def by_key(atoms: Atoms, key: str) -> dict[str, Atoms]:
-    """The atoms of each period or site, in order, without the key; people without one
-    are not included.
+    """The atoms of each period or site, in order, without the attribute that names it.
+
+    People without a period or site are not included.
     """
-    if key not in atoms.patterns.attributes:
+    patterns = atoms.patterns
+    if key not in patterns.attributes:
         return {}
-    place = atoms.patterns.attributes.index(key)
-    names = atoms.patterns.levels[place]
-    rest = [a for a in atoms.patterns.attributes if a != key]
-    of_atom = atoms.patterns.table[atoms.pattern_index(), place]
-    left = atoms.left_out.by.get(key, {})
-    parts = zip(names, split_atoms(atoms, rest, of_atom, len(names)))
-    return {
-        name: replace(one, left_out=LeftOut(left.get(name, 0)))
-        for name, one in parts
-        if name is not None and one is not None
-    }
+    place = patterns.attributes.index(key)
+    names = patterns.levels[place]
+    other_attributes = [name for name in patterns.attributes if name != key]
+    part_of_atom = patterns.table[atoms.pattern_index(), place]
+    left_out = atoms.left_out.by.get(key, {})
+
+    parts = {}
+    split = split_atoms(atoms, other_attributes, part_of_atom, len(names))
+    for name, part in zip(names, split):
+        if name is not None and part is not None:
+            parts[name] = replace(part, left_out=LeftOut(left_out.get(name, 0)))
+    return parts
 
 
 def people_by_key(atoms: Atoms, key: str) -> dict[str, int]:
     """How many people each period or site has."""
     place = atoms.patterns.attributes.index(key)
-    people = np.bincount(
-        atoms.patterns.table[:, place], weights=atoms.pattern_sums(atoms.people)
-    )
+    name_of_pattern = atoms.patterns.table[:, place]
+    by_pattern = atoms.pattern_sums(atoms.people)
+    people = np.bincount(name_of_pattern, weights=by_pattern)
     return {
         str(name): round(float(n))
         for name, n in zip(atoms.patterns.levels[place], people)
@@ -452,36 +518,31 @@ def with_parts(atoms: Atoms | None, parts: Mapping[str, Atoms], key: str) -> Ato
     """Atoms with some periods or sites added, in the place of those that they have
     under the same name.
 
-    The same as `keyed` of all of them together, in a fraction of the time.
+    The result is that of `keyed` for all of them together, in a fraction of the time.
     """
     new = keyed(parts, key)
     if atoms is None:
         return new
     place = atoms.patterns.attributes.index(key)
     names = atoms.patterns.levels[place]
-    old = np.array([name in parts for name in names])
-    if old.any():
-        of_atom = old[atoms.patterns.table[atoms.pattern_index(), place]].astype(
-            np.int64
-        )
-        kept, _ = split_atoms(atoms, list(atoms.patterns.attributes), of_atom, 2)
+    replaced = np.array([name in parts for name in names])
+    if replaced.any():
+        replaced_atom = replaced[atoms.patterns.table[atoms.pattern_index(), place]]
+        attributes = list(atoms.patterns.attributes)
+        kept, _ = split_atoms(atoms, attributes, replaced_atom.astype(np.int64), 2)
         if kept is None:
             return new
-        left = {
-            name: n
-            for name, n in atoms.left_out.by.get(key, {}).items()
-            if name not in parts
-        }
-        atoms = replace(
-            kept, left_out=LeftOut(sum(left.values()), {key: left}) if left else NOBODY
-        )
+        counts = dict(atoms.left_out.by.get(key, {}))
+        for name in parts:
+            counts.pop(name, None)
+        left_out = LeftOut(sum(counts.values()), {key: counts}) if counts else NOBODY
+        atoms = replace(kept, left_out=left_out)
     return merge(atoms, new)
 
 
 def without_keys(atoms: Atoms) -> Atoms:
-    """The same people without period and site: one set of people, as an audit or a fit
-    sees them.
+    """The atoms without period and site: one set of people, as an audit or a fit sees
+    them.
     """
-    return without(
-        atoms, *(name for name in atoms.patterns.attributes if name.startswith(KEY))
-    )
+    names = [name for name in atoms.patterns.attributes if name.startswith(KEY)]
+    return without(atoms, *names)

@@ -93,7 +93,7 @@ def repeat_effect(atoms: Atoms) -> float:
 
 
 def with_effect(atoms: Atoms, effect: float) -> Atoms:
-    """The same people with variances that are larger by a design effect."""
+    """The atoms with variances that are larger by a design effect."""
     if effect == 1:
         return atoms
     weight, squares, positives, positive_squares = _real_sums(atoms)

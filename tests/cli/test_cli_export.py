@@ -149,7 +149,7 @@ def test_wrong_use_is_told_in_a_line(run, model, arguments, words):
 
 
 def test_a_long_expression_is_told_beside_the_script(run, model, monkeypatch):
-    monkeypatch.setattr("propcal.export.sql.MOST_CASE_LINES", 10)
+    monkeypatch.setattr("propcal.export.sql.MAX_CASE_LINES", 10)
     code, out, err = run("export", "model.json", "--score", "risk", "--form", "case")
     assert code == 0
     assert out == model.to_sql(score="risk", form="case").script

@@ -15,7 +15,8 @@ from propcal import Correction, Groups, PMCBoost
 from propcal.core.correction.points_table import FeaturePoints, PointsTable
 from propcal.core.correction.smooth_map import knots
 from propcal.errors import InputError
-from propcal.export.programs import LANGUAGES, near_breakpoints, values_that_matter
+from propcal.export.check_vectors import near_breakpoints, values_that_matter
+from propcal.export.scorer_files import LANGUAGES
 from sql_corrections import bits, fitted, hostile
 
 COMMANDS = {

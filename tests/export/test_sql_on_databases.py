@@ -15,7 +15,7 @@ from propcal.core.correction.points_table import FeaturePoints, PointsTable
 from propcal.core.correction.smooth_map import SmoothStart
 from propcal.core.grid import UNIT
 from propcal.export.dialects import DIALECTS
-from propcal.export.forms import Lines
+from propcal.export.map_lines import Lines
 from sql_corrections import (
     HOSTILE,
     bits,

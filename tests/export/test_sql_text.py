@@ -104,7 +104,7 @@ def test_duckdb_numbers_the_patterns_once(plain):
 def test_spark_joins_by_one_number_unless_it_could_overflow(small, monkeypatch):
     assert "* l.pattern + l.bucket = " in small.to_sql("spark", score="risk").query
     assert "* l.pattern" not in small.to_sql("duckdb", score="risk").query
-    monkeypatch.setattr(sql.forms.Buckets, "span", 2**61)
+    monkeypatch.setattr(sql.Buckets, "span", 2**61)
     assert "AND l.bucket = " in small.to_sql("spark", score="risk").query
 
 
@@ -139,9 +139,9 @@ def test_an_expression_too_long_for_some_databases_says_what_to_use_instead(
 ):
     long = plain.to_sql(score="risk", form="case")
     seen = plain.to_sql(score="risk", form="case", unseen="keep")
-    assert len(seen.lines) < len(long.lines) <= sql.MOST_CASE_LINES
+    assert len(seen.lines) < len(long.lines) <= sql.MAX_CASE_LINES
     assert (long.caution, seen.caution) == ("", "")
-    monkeypatch.setattr(sql, "MOST_CASE_LINES", len(seen.lines) - 1)
+    monkeypatch.setattr(sql, "MAX_CASE_LINES", len(seen.lines) - 1)
     again = plain.to_sql(score="risk", form="case")
     assert f"has {len(long.lines):,} lines" in again.caution
     assert (

@@ -270,7 +270,7 @@ def test_what_is_kept_is_bounded_and_no_part_of_the_correction(
     corrections, monkeypatch
 ):
     correction = copy.copy(corrections["default"])
-    monkeypatch.setattr(one_person, "MOST_MAPS", 3)
+    monkeypatch.setattr(one_person, "MAX_KEPT_PATTERNS", 3)
     state = pickle.dumps(correction)
     frame = people(60, 9)
     expected = correction.apply(np.full(60, 0.3), frame)

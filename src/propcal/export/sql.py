@@ -5,6 +5,7 @@ or one expression.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -15,20 +16,23 @@ from propcal.core.grid import UNIT, IntArray
 from propcal.core.groups import pattern_name
 from propcal.core.patterns import Patterns
 from propcal.errors import Argument, Message, Text, refused
-from propcal.export import forms
-from propcal.export.column_levels import Reader, combinations, pattern_numbers
+from propcal.export.compiled_tables import CompiledTables, compiled_tables
 from propcal.export.dialects import DIALECTS, Dialect
-from propcal.export.forms import Lines, Writer
+from propcal.export.lookup_table import COLUMNS, Buckets, lookup_rows, make_table
+from propcal.export.map_lines import Lines, before_and_after_points
+from propcal.export.sql_levels import LevelSql, pattern_numbers
+from propcal.export.sql_scores import ScoreSql
 from propcal.extras import how_to_install
 from propcal.options import Export
 
 if TYPE_CHECKING:
     import pandas as pd
 
-MOST_NAMED = 100  # the most patterns that the comment at the top lists
+MAX_NAMED_PATTERNS = 100  # in the comment at the top
 # Longer expressions are too much for some databases: Spark ran out of memory at 4,704
 # lines.
-MOST_CASE_LINES = 4_000
+MAX_CASE_LINES = 4_000
+MAX_ONE_KEY = 1 << 62
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,9 +91,8 @@ class SqlExport:
         """The lookup table as a data frame, for loading it without the script."""
         import pandas as pd
 
-        return pd.DataFrame(
-            dict(zip(forms.COLUMNS, forms.lookup_rows(self.lines, self.numbers).T))
-        )
+        rows = lookup_rows(self.lines, self.numbers)
+        return pd.DataFrame(dict(zip(COLUMNS, rows.T)))
 
 
 def export_sql(correction: Correction, **options: Any) -> SqlExport:
@@ -102,62 +105,96 @@ def export_sql(correction: Correction, **options: Any) -> SqlExport:
     if asked.invalid == "error":
         raise refused("sql refuses no row")
     check_choice("invalid", asked.invalid, ("null", "keep"))
+    asked = replace(asked, unseen=unseen)
+
     d = DIALECTS[asked.dialect]
-    form = asked.form
-    patterns = combinations(correction, unseen)
-    numbers = pattern_numbers(patterns)
-    maps = correction.replay(patterns)
-    lines = Lines.of_maps(maps)
+    tables = compiled_tables(correction, asked.unseen)
+    numbers = pattern_numbers(tables.patterns)
+    lines = Lines.of_maps(tables.maps)
+    alias = "p." if asked.form == "lookup" else ""
+    level_sql = LevelSql(d, tables, alias, asked.columns or {}, asked.types or {})
+    odds = level_sql.odds()
+    pattern = _emit(d, level_sql.pattern())
     added = None
-    alias = "p." if form == "lookup" else ""
-    columns = asked.columns or {}
-    types = asked.types or {}
-    reader = Reader(d, correction.patterns, alias, columns, types, correction.features)
-    odds = forms.odds_of(reader)
-    pattern = _emit(d, reader.pattern())
     if odds:
-        lines, numbers, added = forms.before_and_after(maps, patterns, numbers)
+        lines, numbers, added = before_and_after_points(
+            tables.maps, tables.patterns, numbers
+        )
     score: Any = asked.score  # any other than a text is refused
-    people = forms.qualified(d, asked.table)
-    lookup = forms.qualified(d, asked.lookup_table)
-    source = alias + d.identifier(score)
+    writer = ScoreSql(
+        d,
+        lines,
+        numbers,
+        alias + d.identifier(score),
+        pattern,
+        odds,
+        added,
+        keeps_unseen=unseen == "keep",
+        keeps_invalid=asked.invalid == "keep",
+    )
+    return _exported(correction, asked, tables, writer)
+
+
+def _exported(
+    correction: Correction, asked: Export, tables: CompiledTables, writer: ScoreSql
+) -> SqlExport:
+    """The comment, statements and query in the form that was asked for."""
+    d = writer.d
+    people = _qualified(d, asked.table)
+    lookup = _qualified(d, asked.lookup_table)
     corrected = d.identifier(asked.column)
-    kept = {"keeps_unseen": unseen == "keep", "keeps_invalid": asked.invalid == "keep"}
     setup: tuple[str, ...] = ()
-    text = ""
-    if form == "case":
-        writer = Writer(
-            d, lines, numbers, source, pattern, odds and _emit(d, odds), added, **kept
-        )
-        text = writer.expression()
+    expression = ""
+    caution = ""
+    if asked.form == "case":
+        if writer.odds:
+            writer = replace(writer, odds=_emit(d, writer.odds))
+        expression = writer.expression()
         query = writer.case_query(people, corrected)
+        caution = _caution(correction, len(writer.lines), tables.unseen)
     else:
-        create, *fill = forms.make_table(d, lookup, forms.lookup_rows(lines, numbers))
+        rows = lookup_rows(writer.lines, writer.numbers)
+        create, *fill = make_table(d, lookup, rows)
         setup = (_emit(d, create), *fill)  # the rest is only numbers
-        most = 2 * prod(
-            len(levels) + 1 for levels in patterns.levels
-        )  # above any number of a pattern
-        d = replace(
-            d, one_key=d.one_key and most * forms.Buckets.of_lines(lines).span < 2**62
-        )
-        writer = Writer(d, lines, numbers, source, pattern, odds, added, **kept)
+        if not _fits_one_key(tables, writer.lines):
+            writer = replace(writer, d=replace(d, one_key=False))
         query = _emit(d, writer.lookup_query(people, lookup, corrected))
-    if form == "case":
-        caution = _caution(correction, len(lines), unseen)
-    else:
-        caution = ""
-    header = _header(
-        correction, d, replace(asked, unseen=unseen), patterns, numbers[: len(patterns)]
-    )
-    header += f"-- {caution}\n" if caution else ""
+
+    own_numbers = writer.numbers[: len(tables.patterns)]
+    header = _header(correction, d, asked, tables.patterns, own_numbers)
+    if caution:
+        header += f"-- {caution}\n"
     return SqlExport(
-        asked.dialect, form, header, setup, query, text, lines, numbers, caution
+        asked.dialect,
+        asked.form,
+        header,
+        setup,
+        query,
+        expression,
+        writer.lines,
+        writer.numbers,
+        caution,
     )
+
+
+def _fits_one_key(tables: CompiledTables, lines: Lines) -> bool:
+    """Whether one whole number of 64 bits can hold pattern and bucket."""
+    combinations = prod(len(levels) + 1 for levels in tables.patterns.levels)
+    above_any_pattern = 2 * combinations
+    return above_any_pattern * Buckets.of_lines(lines).span < MAX_ONE_KEY
+
+
+def _qualified(d: Dialect, name: str | Sequence[str]) -> str:
+    """A quoted table name; dots separate the schema, unless the parts are given as a
+    list.
+    """
+    parts = name.split(".") if isinstance(name, str) else name
+    return ".".join(d.identifier(part) for part in parts)
 
 
 def _caution(correction: Correction, n_lines: int, unseen: str) -> str:
     """What to do if an expression has too many lines."""
-    if n_lines <= MOST_CASE_LINES:
+    if n_lines <= MAX_CASE_LINES:
         return ""
     other = Text("Use ", Argument("form", "lookup"))
     if unseen == "replay":  # the patterns seen in fitting may need fewer lines
@@ -224,9 +261,9 @@ def _header(
         )
         names = [
             f"pattern {n}: {_plain(pattern_name(patterns, p))}"
-            for p, n in enumerate(numbers[:MOST_NAMED])
+            for p, n in enumerate(numbers[:MAX_NAMED_PATTERNS])
         ]
-        lines += names + ["and so on"] * (len(numbers) > MOST_NAMED)
+        lines += names + ["and so on"] * (len(numbers) > MAX_NAMED_PATTERNS)
     else:
         lines.append(
             "The query reads the table, and can be used in any other query in place of that table."

@@ -1,1 +1,3 @@
-"""Corrected scores for one person, for batches, for frames and for files."""
+"""Corrected scores for one person, batches, frames and files, by the correction maps of
+`propcal.core.correction.maps`.
+"""

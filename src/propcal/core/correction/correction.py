@@ -485,7 +485,7 @@ class Correction(Definition):
             The text of the file. In JavaScript and R every number is a double: a level
             that is a number they cannot hold exactly is refused.
         """
-        from propcal.export.programs import export_code
+        from propcal.export.scorer_files import export_code
 
         return export_code(self, language, unseen=unseen)
 

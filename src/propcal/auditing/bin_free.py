@@ -1,5 +1,4 @@
-"""Measures of calibration that need no bins: cumulative calibration error, worst
-interval, smooth ECE.
+"""Measures of calibration that need no bins, such as the smooth ECE.
 
 The cumulative calibration error (ECCE) is the largest absolute sum of observed minus
 predicted over any interval of scores, per person; the interval where it is reached is
@@ -14,12 +13,14 @@ drawn from the score.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from propcal.auditing.profile import JudgedGroups, audited_groups
 from propcal.auditing.statistics.rate_intervals import bisected
@@ -36,9 +37,19 @@ from propcal.options import Seed
 from propcal.reading.rows import rows_to_atoms
 
 COLUMNS = (
-    "group", "people", "measure", "value", "sigma", "chance_median", "chance_95", "p_value", "adjusted_p",
-    "low", "high", "direction",
-)  # fmt: skip
+    "group",
+    "people",
+    "measure",
+    "value",
+    "sigma",
+    "chance_median",
+    "chance_95",
+    "p_value",
+    "adjusted_p",
+    "low",
+    "high",
+    "direction",
+)
 SHOWN = (
     "label",
     "measure",
@@ -51,14 +62,17 @@ SHOWN = (
 )
 
 N_CELLS = 128  # of equally many people each, in which chance is simulated
-WIDTHS = np.geomspace(
-    0.002, 0.3, 14
-)  # of the kernel, for the smooth ECE of simulated data
-# the smallest width, and the steps of its search
-FINEST = 0.001
-HALVINGS = 10
-# of simulated cells; with more cells there are fewer draws, but at least 100
+# of the kernel, for the smooth ECE of simulated data
+WIDTHS = np.geomspace(0.002, 0.3, 14)
+MIN_WIDTH = 0.001
+HALVINGS = 10  # steps of the search for the width
+# of simulated cells; with more cells there are fewer draws, but at least `MIN_DRAWS`
 MOST_NUMBERS = 50_000_000
+MIN_DRAWS = 100
+# of residuals drawn at a time
+MOST_DRAWN = 1_000_000
+# at which simulated residuals are smoothed
+KERNEL_POINTS = np.linspace(0, 1, 100)[:, None]
 
 
 class WorstInterval(NamedTuple):
@@ -78,23 +92,26 @@ def worst_interval(
 ) -> WorstInterval:
     """The interval of scores with the largest absolute sum of observed minus predicted.
 
-    >>> found = worst_interval(np.array([0.2, 0.4, 0.9]), np.ones(3), np.array([1.0, 1.0, 0.0]))
-    >>> round(found.ecce, 3), found.low, found.high
+    >>> score = np.array([0.2, 0.4, 0.9])
+    >>> worst = worst_interval(score, np.ones(3), np.array([1.0, 1.0, 0.0]))
+    >>> round(worst.ecce, 3), worst.low, worst.high
     (0.467, 0.2, 0.4)
     """
     order = np.argsort(score, kind="stable")
     ranked, first = np.unique(score[order], return_index=True)
-    rest = np.add.reduceat((positives - weight * score)[order], first)
-    running = np.concatenate([[0.0], np.cumsum(rest)]) / weight.sum()
+    residual = (positives - weight * score)[order]
+    of_scores = np.add.reduceat(residual, first)
+    running = np.concatenate([[0.0], np.cumsum(of_scores)]) / weight.sum()
     begin, end = sorted((int(np.argmax(running)), int(np.argmin(running))))
     while begin + 1 < end and running[begin + 1] == running[begin]:
         begin += 1  # the shortest of intervals with the same sum
     if begin == end:
         return WorstInterval(0.0, float("nan"), float("nan"), 0.0)
-    size = running[end] - running[begin]
-    return WorstInterval(
-        float(abs(size)), float(ranked[begin]), float(ranked[end - 1]), float(size)
-    )
+
+    excess = running[end] - running[begin]
+    low = float(ranked[begin])
+    high = float(ranked[end - 1])
+    return WorstInterval(float(abs(excess)), low, high, float(excess))
 
 
 def range_tail(sigma: FloatArray) -> FloatArray:
@@ -102,8 +119,8 @@ def range_tail(sigma: FloatArray) -> FloatArray:
     numbers.
     """
     x = np.maximum(np.asarray(sigma, dtype=np.float64), 0.05)[..., None]
-    half = np.arange(200) + 0.5
-    terms = (8 / x**2 + 2 / (half * np.pi) ** 2) * np.exp(-2 * (half * np.pi / x) ** 2)
+    frequency = (np.arange(200) + 0.5) * np.pi
+    terms = (8 / x**2 + 2 / frequency**2) * np.exp(-2 * (frequency / x) ** 2)
     return np.asarray(np.clip(1 - terms.sum(axis=-1), 0.0, 1.0))
 
 
@@ -111,49 +128,49 @@ def smooth_ece(score: FloatArray, weight: FloatArray, positives: FloatArray) -> 
     """The smooth ECE, with the width of the kernel at which width and result are
     equal.
     """
-    rest = weight * score - positives
-    widest = _at_width(score, weight, rest, 1.0)
+    residual = weight * score - positives
+    widest = _at_width(score, weight, residual, 1.0)
     if widest > 1.0:
         return widest
 
     def too_narrow(width: float) -> bool:
-        return width < FINEST or width < _at_width(score, weight, rest, width)
+        if width < MIN_WIDTH:
+            return True
+        return width < _at_width(score, weight, residual, width)
 
-    return _at_width(
-        score, weight, rest, float(bisected(too_narrow, 0.0, 1.0, HALVINGS)[1])
-    )
+    _, width = bisected(too_narrow, 0.0, 1.0, HALVINGS)
+    return _at_width(score, weight, residual, float(width))
 
 
 def _at_width(
-    score: FloatArray, weight: FloatArray, rest: FloatArray, width: float
+    score: FloatArray, weight: FloatArray, residual: FloatArray, width: float
 ) -> float:
     """The mean absolute residual, smoothed by a kernel of the given width on a fine
     grid.
     """
     n_grid = max(2000, round(20 / width)) // 2 + 1
+    grid = np.linspace(0, 1, n_grid)
     place = score * (n_grid - 1)
     cell = np.clip(place.astype(np.int64), 0, n_grid - 2)
     part = place - cell
-    at = np.linspace(0, 1, n_grid)
-    kernel = np.exp(-((at - 0.5) ** 2) / (2 * width**2)) / (np.sqrt(2 * np.pi) * width)
-    shown = np.linspace(0, 1, max(round(10 / width), 200))
-    size = (
-        1 << (4 * n_grid).bit_length()
-    )  # of the transforms, which then do not wrap around
+
+    kernel = _gaussian(grid - 0.5, width) / _area(width)
+    # of the transforms, so large that they do not wrap around
+    size = 1 << (4 * n_grid).bit_length()
+    points = np.linspace(0, 1, max(round(10 / width), 200))
 
     def smoothed(column: FloatArray) -> FloatArray:
-        masses = np.bincount(cell, (1 - part) * column, n_grid) + np.bincount(
-            cell + 1, part * column, n_grid
-        )
+        masses = np.bincount(cell, (1 - part) * column, n_grid)
+        masses = masses + np.bincount(cell + 1, part * column, n_grid)
         mirrored = np.concatenate([masses[:0:-1], masses, masses[-2::-1]])
-        whole = np.fft.irfft(
-            np.fft.rfft(mirrored, size) * np.fft.rfft(kernel, size), size
-        )
+        transform = np.fft.rfft(mirrored, size) * np.fft.rfft(kernel, size)
+        convolved = np.fft.irfft(transform, size)
         first = n_grid - 1 + n_grid // 2
-        return np.asarray(np.interp(shown, at, whole[first : first + n_grid]))
+        return np.asarray(np.interp(points, grid, convolved[first : first + n_grid]))
 
     density = smoothed(weight) + 1e-4  # a little, so that nothing is divided by zero
-    return float(np.sum(np.abs(smoothed(rest) / density) * density) / np.sum(density))
+    mean_residual = np.abs(smoothed(residual) / density)
+    return float(np.sum(mean_residual * density) / np.sum(density))
 
 
 def bin_free_measures(
@@ -196,19 +213,21 @@ def bin_free_measures(
     --------
     >>> from propcal.datasets import make_ed_visits
     >>> visits = make_ed_visits(5000, seed=1)
-    >>> table = bin_free_measures(visits.admitted, visits.true_risk, sensitive_features=visits[["gender"]])
+    >>> table = bin_free_measures(
+    ...     visits.admitted, visits.true_risk, sensitive_features=visits[["gender"]]
+    ... )
     >>> table.measure.tolist()
     ['ecce', 'smooth_ece', 'ecce', 'smooth_ece', 'ecce', 'smooth_ece', 'mce']
     >>> bool(table.adjusted_p.min() > 0.05)
     True
     """
     check_number("n_draws", n_draws, at_least=100, whole=True)
-    words = definition(groups, intersections, missing)
-    rows = (score, y, sensitive_features, sample_weight)
+    groups = definition(groups, intersections, missing)
     if isinstance(y, Atoms):
         atoms = y
     else:
-        atoms = rows_to_atoms(*rows, cluster=cluster, groups=words)
+        rows = (score, y, sensitive_features, sample_weight)
+        atoms = rows_to_atoms(*rows, cluster=cluster, groups=groups)
     if atoms.soft_labels:
         raise InputError(
             "the outcomes are soft labels, whose noise is not known", argument="y"
@@ -216,67 +235,67 @@ def bin_free_measures(
     atoms = without_keys(atoms)
     bare = without_clusters(atoms)
     judged = JudgedGroups.of(bare)
-    sizes = [
-        size
-        for size, sample in _samples(bare, audited_groups(bare, words))
-        if not size.left_out and not judged.too_few(sample)
-    ]
+    counted = [size for size in audited_groups(bare, groups) if not size.left_out]
+    samples = _samples(bare, counted)
+    large = [not judged.too_few(sample) for sample in samples]
+    sizes = list(compress(counted, large))
     if not sizes:
         raise InputError("there are not enough data to judge anybody", argument="y")
     return bin_free_table(atoms, sizes, n_draws, Draws(random_state))
 
 
-def _samples(
-    atoms: Atoms, sizes: Sequence[GroupSize]
-) -> list[tuple[GroupSize, Sample]]:
-    inside = membership([size.group for size in sizes], atoms.patterns)
+def _samples(atoms: Atoms, sizes: Sequence[GroupSize]) -> Iterator[Sample]:
+    """The people of each group."""
     everybody = Sample.of(atoms)
     pattern_of_atom = atoms.pattern_index()
-    return [
-        (size, everybody.where(members[pattern_of_atom]))
-        for size, members in zip(sizes, inside)
-    ]
+    for members in membership([size.group for size in sizes], atoms.patterns):
+        yield everybody.where(members[pattern_of_atom])
 
 
 def bin_free_table(
     atoms: Atoms, sizes: Sequence[GroupSize], n_draws: int, rng: Draws
 ) -> pd.DataFrame:
-    """The measures of given groups, of whom the first is everybody; see
+    """The measures of given groups, the first of which is everybody; see
     `bin_free_measures`.
 
     With repeat visits, what chance shows is larger by the design effect.
     """
     atoms = with_effect(without_clusters(atoms), repeat_effect(atoms))
-    found = _samples(atoms, sizes)
-    worst = [worst_interval(s.score, s.weight, s.positives) for _, s in found]
-    error = np.array([_standard_error(s) for _, s in found])
-    smooth = np.array([smooth_ece(s.score, s.weight, s.positives) for _, s in found])
-    ecce, smooth_drawn, smooth_observed = _by_chance(atoms, sizes, n_draws, rng)
-    sigma = ratio([w.ecce for w in worst], error, 0.0)
-    most = ratio(ecce, error, 0.0).max(axis=1)
-    smooth_p = _smooth_p(smooth_drawn, smooth_observed)
+    worst = []
+    smooth = []
+    errors = []
+    for sample in _samples(atoms, sizes):
+        columns = (sample.score, sample.weight, sample.positives)
+        worst.append(worst_interval(*columns))
+        smooth.append(smooth_ece(*columns))
+        errors.append(_error_of_mean(sample))
+
+    error = np.array(errors)
+    sigma = ratio([interval.ecce for interval in worst], error, 0.0)
+    simulated = _by_chance(atoms, sizes, n_draws, rng)
+    largest_sigma = ratio(simulated.ecce, error, 0.0).max(axis=1)
+
+    def sigma_p(g: int) -> tuple[float, float]:
+        return float(range_tail(sigma[g])), _tail_share(largest_sigma >= sigma[g])
+
+    smooth_p = _smooth_p(simulated.smooth, simulated.smooth_observed)
     rows = []
     for g, size in enumerate(sizes):
-        drawn_p = float(range_tail(sigma[g])), _share(most >= sigma[g])
-        direction = "too low" if worst[g].sum > 0 else "too high"
-        more = {
-            "sigma": sigma[g],
-            "low": worst[g].low,
-            "high": worst[g].high,
-            "direction": direction,
-        }
-        rows.append(_row(size, "ecce", worst[g].ecce, ecce[:, g], drawn_p, **more))
-        rows.append(
-            _row(size, "smooth_ece", smooth[g], smooth_drawn[:, g], smooth_p[g])
-        )
+        interval = worst[g]
+        ecce = _row(size, "ecce", interval.ecce, simulated.ecce[:, g], sigma_p(g))
+        ecce["sigma"] = sigma[g]
+        ecce["low"] = interval.low
+        ecce["high"] = interval.high
+        ecce["direction"] = "too low" if interval.sum > 0 else "too high"
+        rows.append(ecce)
+        drawn = simulated.smooth[:, g]
+        rows.append(_row(size, "smooth_ece", smooth[g], drawn, smooth_p[g]))
+
     top = int(np.argmax(sigma))
-    whole = float(error[0])
-    top_p = float(range_tail(sigma[top])), _share(most >= sigma[top])
-    rows.append(
-        _row(
-            sizes[top], "mce", sigma[top] * whole, most * whole, top_p, sigma=sigma[top]
-        )
-    )
+    of_everybody = float(errors[0])
+    value = sigma[top] * of_everybody
+    mce = _row(sizes[top], "mce", value, largest_sigma * of_everybody, sigma_p(top))
+    rows.append(mce | {"sigma": sigma[top]})
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
@@ -285,134 +304,165 @@ def _row(
     measure: str,
     value: float,
     drawn: FloatArray,
-    p: tuple[float, float],
-    **more: Any,
+    p_values: tuple[float, float],
 ) -> dict[str, Any]:
     """A measure, what chance shows of it, its p-value and the adjusted one."""
-    row = {
+    p_value, adjusted_p = p_values
+    return {
         "group": size.group.name,
         "people": size.people,
         "measure": measure,
         "value": value,
-        **more,
-    }
-    row |= {
         "chance_median": float(np.median(drawn)),
         "chance_95": float(np.quantile(drawn, 0.95)),
+        "p_value": p_value,
+        "adjusted_p": adjusted_p,
     }
-    return row | {"p_value": p[0], "adjusted_p": p[1]}
 
 
-def _standard_error(sample: Sample) -> float:
+def _error_of_mean(sample: Sample) -> float:
     """The standard error of the mean residual of a perfect score."""
-    return float(
-        np.sqrt(np.sum(sample.weight_sq * sample.score * (1 - sample.score)))
-        / sample.total
-    )
+    variance = np.sum(sample.weight_sq * sample.score * (1 - sample.score))
+    return float(np.sqrt(variance) / sample.total)
 
 
-def _share(at_least: Any) -> float:
+def _tail_share(at_least: Any) -> float:
     """How often chance gives as much, with the data themselves counted as one of the
     draws.
     """
     return float((1 + np.sum(at_least)) / (1 + len(at_least)))
 
 
+class _Simulated(NamedTuple):
+    """ECCE and smooth ECE of simulated data, of shape (n_draws, n_groups), and the
+    smooth ECE of the data in the same cells and widths.
+    """
+
+    ecce: FloatArray
+    smooth: FloatArray
+    smooth_observed: FloatArray
+
+
 def _by_chance(
     atoms: Atoms, sizes: Sequence[GroupSize], n_draws: int, rng: Draws
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """ECCE and smooth ECE of simulated data, of shape (n_draws, n_groups), and the
-    smooth ECE of the data.
-
-    The latter is computed from the same cells and widths as those of the draws, so that
-    they compare.
-    """
-    pattern, cell, weight, people, mean, excess = _cells(atoms)
-    n_draws = max(min(n_draws, MOST_NUMBERS // len(weight)), 100)
-    rest = np.empty((len(weight), n_draws + 1), dtype=np.float32)
-    rest[:, n_draws] = excess
-    begin = 0
-    for block in draw_outcomes(
-        people, mean, n_draws, rng, block=max(1_000_000 // len(weight), 1)
-    ):
-        rest[:, begin : begin + len(block)] = ((block / people - mean) * weight).T
-        begin += len(block)
+) -> _Simulated:
+    """Measures of outcomes drawn from the score."""
+    cells = _cells(atoms)
+    n_draws = max(min(n_draws, MOST_NUMBERS // len(cells.weight)), MIN_DRAWS)
+    residuals = _drawn_residuals(cells, n_draws, rng)
     ecce, smooth = np.empty((2, n_draws + 1, len(sizes)))
-    for g, members in enumerate(
-        membership([size.group for size in sizes], atoms.patterns)
-    ):
-        own = np.flatnonzero(members[pattern])
-        first = np.flatnonzero(np.diff(cell[own], prepend=-1))  # cells ascend
-        sums = np.add.reduceat(rest[own], first, axis=0)
-        heavy = np.add.reduceat(weight[own], first)
-        total = float(heavy.sum())
-        at = np.add.reduceat(weight[own] * mean[own], first) / heavy
+    inside = membership([size.group for size in sizes], atoms.patterns)
+    for g, members in enumerate(inside):
+        rows = np.flatnonzero(members[cells.pattern])
+        first = np.flatnonzero(np.diff(cells.cell[rows], prepend=-1))  # cells ascend
+        sums = np.add.reduceat(residuals[rows], first, axis=0)
+        weight = np.add.reduceat(cells.weight[rows], first)
+        total = float(weight.sum())
+        mean = np.add.reduceat(cells.weight[rows] * cells.mean[rows], first) / weight
+
         running = np.cumsum(sums, axis=0, dtype=np.float64) / total
-        ecce[:, g] = np.maximum(running.max(axis=0), 0) - np.minimum(
-            running.min(axis=0), 0
-        )
-        smooth[:, g] = _where_equal(
-            np.array([_smoothed(at, sums, total, width) for width in WIDTHS])
-        )
-    return ecce[:-1], smooth[:-1], smooth[-1]
+        highest = np.maximum(running.max(axis=0), 0)
+        ecce[:, g] = highest - np.minimum(running.min(axis=0), 0)
+        by_width = [_smoothed(mean, sums, total, width) for width in WIDTHS]
+        smooth[:, g] = _where_equal(np.array(by_width))
+    return _Simulated(ecce[:-1], smooth[:-1], smooth[-1])
+
+
+def _drawn_residuals(cells: _Cells, n_draws: int, rng: Draws) -> NDArray[np.float32]:
+    """Observed minus expected events of each cell, in each draw (columns) and, in the
+    last column, in the data.
+    """
+    residuals = np.empty((len(cells.weight), n_draws + 1), dtype=np.float32)
+    residuals[:, n_draws] = cells.excess
+    block = max(MOST_DRAWN // len(cells.weight), 1)
+    begin = 0
+    for positives in draw_outcomes(cells.people, cells.mean, n_draws, rng, block=block):
+        end = begin + len(positives)
+        excess = (positives / cells.people - cells.mean) * cells.weight
+        residuals[:, begin:end] = excess.T
+        begin = end
+    return residuals
 
 
 def _smooth_p(drawn: FloatArray, observed: FloatArray) -> list[tuple[float, float]]:
     """The p-value of each group's smooth ECE, and the p-value adjusted for the number
     of groups.
     """
-    middle, high = np.quantile(drawn, (0.5, 0.95), axis=0)
-    unit = np.maximum(high - middle, 1e-12)
-    most = ((drawn - middle) / unit).max(axis=1)
-    sizes = (observed - middle) / unit
-    found = [
-        (_share(own >= value), _share(most >= size))
-        for own, value, size in zip(drawn.T, observed, sizes)
-    ]
-    return [(single, max(adjusted, single)) for single, adjusted in found]
+    median, high = np.quantile(drawn, (0.5, 0.95), axis=0)
+    unit = np.maximum(high - median, 1e-12)
+    largest = ((drawn - median) / unit).max(axis=1)
+    sizes = (observed - median) / unit
+    p_values = []
+    for drawn_of_group, value, size in zip(drawn.T, observed, sizes):
+        single = _tail_share(drawn_of_group >= value)
+        adjusted = _tail_share(largest >= size)
+        p_values.append((single, max(adjusted, single)))
+    return p_values
 
 
-def _cells(atoms: Atoms) -> tuple[Any, Any, Any, IntArray, FloatArray, FloatArray]:
-    """Pattern, cell of the score, weight, people, mean score, and observed minus
-    expected events.
+class _Cells(NamedTuple):
+    """One row for each combination of pattern and cell of the score, by ascending cell.
 
-    One row for each combination of pattern and cell, by ascending cell.
+    `mean` is the mean score, `excess` observed minus expected events.
     """
+
+    pattern: IntArray
+    cell: IntArray
+    weight: FloatArray
+    people: IntArray
+    mean: FloatArray
+    excess: FloatArray
+
+
+def _cells(atoms: Atoms) -> _Cells:
+    """Cut the scores into cells of equally many people."""
     score = atoms.score / 2.0**32
     order = np.argsort(score, kind="stable")
     rank = np.empty(len(score))
     rank[order] = np.cumsum(atoms.weight[order]) / atoms.weight.sum()
     cell = np.minimum((rank * N_CELLS * (1 - 1e-12)).astype(np.int64), N_CELLS - 1)
     n_patterns = len(atoms.patterns)
-    key = cell * n_patterns + atoms.pattern_index()
-    columns = (atoms.weight, atoms.weight_sq, atoms.weight * score, atoms.positives)
-    weight, squares, sums, positives = (
-        np.bincount(key, column).astype(np.float64) for column in columns
-    )
+    place = cell * n_patterns + atoms.pattern_index()
+
+    def sums(column: Any) -> FloatArray:
+        return np.bincount(place, column).astype(np.float64)
+
+    weight = sums(atoms.weight)
+    squares = sums(atoms.weight_sq)
+    expected = sums(atoms.weight * score)
     used = np.flatnonzero(weight)
-    people = np.maximum(np.rint(weight[used] ** 2 / squares[used]), 1).astype(np.int64)
-    mean = np.clip(sums[used] / weight[used], 0, 1)
-    return (
-        used % n_patterns,
-        used // n_patterns,
-        weight[used],
-        people,
-        mean,
-        (positives - sums)[used],
+    effective = np.rint(weight[used] ** 2 / squares[used])
+    return _Cells(
+        pattern=used % n_patterns,
+        cell=used // n_patterns,
+        weight=weight[used],
+        people=np.maximum(effective, 1).astype(np.int64),
+        mean=np.clip(expected[used] / weight[used], 0, 1),
+        excess=(sums(atoms.positives) - expected)[used],
     )
+
+
+def _gaussian(distance: FloatArray, width: float) -> FloatArray:
+    """A Gaussian kernel, without its constant."""
+    return np.asarray(np.exp(-(distance**2) / (2 * width**2)))
+
+
+def _area(width: float) -> float:
+    """The area under `_gaussian`."""
+    return float(np.sqrt(2 * np.pi) * width)
 
 
 def _smoothed(
-    at: FloatArray, sums: FloatArray, total: float, width: float
+    at: FloatArray, sums: NDArray[np.float32], total: float, width: float
 ) -> FloatArray:
     """The smooth ECE of each draw (columns) at a given width, with the kernel reflected
     at 0 and 1.
     """
-    points = np.linspace(0, 1, 100)[:, None]
-    kernel = sum(
-        np.exp(-((points - place) ** 2) / (2 * width**2)) for place in (at, -at, 2 - at)
-    )
-    kernel = (kernel / (np.sqrt(2 * np.pi) * width)).astype(sums.dtype)
+    mirrored = (at, -at, 2 - at)
+    kernel = np.zeros((len(KERNEL_POINTS), len(at)))
+    for place in mirrored:
+        kernel += _gaussian(KERNEL_POINTS - place, width)
+    kernel = (kernel / _area(width)).astype(sums.dtype)
     return np.asarray(np.abs(kernel @ sums).mean(axis=0, dtype=np.float64) / total)
 
 
@@ -421,12 +471,14 @@ def _where_equal(by_width: FloatArray) -> FloatArray:
     interpolation.
     """
     above = by_width - WIDTHS[:, None]
-    last = np.clip((above > 0).sum(axis=0) - 1, 0, len(WIDTHS) - 2)
+    last_above = np.clip((above > 0).sum(axis=0) - 1, 0, len(WIDTHS) - 2)
     draw = np.arange(by_width.shape[1])
-    first = above[last, draw]
-    second = above[last + 1, draw]
-    part = np.clip(first / np.where(first > second, first - second, 1.0), 0.0, 1.0)
-    return np.asarray(WIDTHS[last] + part * (WIDTHS[last + 1] - WIDTHS[last]))
+    first = above[last_above, draw]
+    second = above[last_above + 1, draw]
+    slope = np.where(first > second, first - second, 1.0)
+    part = np.clip(first / slope, 0.0, 1.0)
+    step = WIDTHS[last_above + 1] - WIDTHS[last_above]
+    return np.asarray(WIDTHS[last_above] + part * step)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,5 +1,4 @@
-"""Is the score miscalibrated? One set of tests, one null model, one level: for the
-audit and for the fit.
+"""Is the score miscalibrated? One set of tests decides, for audits and for fits.
 
 One of the tests is that of the largest gap of all cells (a group within a score bin).
 The gap of each cell has an exact p-value, which is turned into standard errors of a
@@ -32,26 +31,27 @@ from propcal.core.fit.evidence import (
     repeat_effect,
     with_effect,
 )
-from propcal.core.grid import BoolArray, FloatArray
+from propcal.core.grid import BoolArray, FloatArray, SumArray, ratio
 from propcal.core.groups import EVERYBODY, GroupSize, membership
 from propcal.core.patterns import CLUSTER, Patterns
 from propcal.core.reduction import without_clusters
 
 if TYPE_CHECKING:
-    from propcal.core.fit.boost import (
-        FittingData,
-        Settings,
-    )  # which imports numba; an audit does not need it
+    # which imports numba; an audit does not need it
+    from propcal.core.fit.boost import FittingData, Settings
 
 DRAWS = 2000
 SEED = 0
-# the largest gaps get an exact p-value, unless they are far from or beyond what chance
-# gives
+# the largest gaps get an exact p-value, unless they are so small or so large (in
+# standard errors) that it is not needed
 MOST_EXACT = 12
-EXACT = (1.5, 6.0)
-LIMIT = 0.02  # how often a perfect score has a gap beyond `limit`
+EXACT_FROM = 1.5
+EXACT_UP_TO = 6.0
+BEYOND_LIMIT = 0.02  # how often a perfect score has a gap beyond `limit`
 # the limit if no cell can be tested: a fit then leaves cells to the smooth curve
-UNTESTED = 100.0
+LIMIT_UNTESTED = 100.0
+MANY_GROUPS = 200  # of more groups, those that are as expected get no exact p-value
+MIN_PEOPLE = 30  # what a cell needs to be tested, by default
 
 
 class GapTest(NamedTuple):
@@ -64,7 +64,7 @@ class GapTest(NamedTuple):
     limit: float
 
 
-NOT_TESTED = GapTest(float("nan"), float("nan"), UNTESTED)
+NOT_TESTED = GapTest(float("nan"), float("nan"), LIMIT_UNTESTED)
 
 
 def gap_test(
@@ -73,78 +73,98 @@ def gap_test(
     """Test the categories of a table that are large enough; `effect` is each bin's
     design effect.
     """
-    groups, bins = np.nonzero(table.eligible)
-    if not len(groups) or not np.all(np.isfinite(effect)):
+    if not table.eligible.any() or not np.all(np.isfinite(effect)):
         return NOT_TESTED
     inside = membership(table.collection.groups, patterns)
     tosses = cells.n * cells.score * (1 - cells.score) * cells.typical**2
-    variance = _sums(tosses, cells, table, len(patterns))
+    variance = _pattern_sums(tosses, cells, table, len(patterns))
+    z = _gaps_in_errors(cells, table, inside, variance, effect)
+    _refine_largest(z, cells, table, inside, effect)
+
+    found = float(np.abs(z).max())
+    by_chance = _largest_by_chance(variance, inside, table.eligible)
+    p_value = float((1 + np.sum(by_chance >= found)) / (1 + len(by_chance)))
+    limit = float(np.quantile(by_chance, 1 - BEYOND_LIMIT, method="higher"))
+    # the last digits differ between machines
+    return GapTest(found, p_value, round(limit, 9))
+
+
+def _gaps_in_errors(
+    cells: chance.ScoreCells,
+    table: Categories,
+    inside: BoolArray,
+    variance: FloatArray,
+    effect: FloatArray,
+) -> FloatArray:
+    """The gap of each eligible category in standard errors; `variance` is that of the
+    events of each bin and pattern.
+    """
+    groups, bins = np.nonzero(table.eligible)
+    n_patterns = inside.shape[1]
     weight = table.weight[groups, bins].astype(np.float64)
+    squares = _pattern_sums(cells.weight * cells.typical, cells, table, n_patterns)
+    typical = (squares @ inside.T)[bins, groups] / weight
     # half a person more or less: outcomes are whole, and rare ones jump
-    heavy = _sums(cells.weight * cells.typical, cells, table, len(patterns)) @ inside.T
-    typical = heavy[bins, groups] / weight
-    spread = (variance @ inside.T)[bins, groups] + chance.HALF_OUTCOME_SQ * typical**2
-    z = table.gap[groups, bins] * weight / np.sqrt(spread * effect[bins])
+    half_person = chance.HALF_OUTCOME_SQ * typical**2
+    spread = (variance @ inside.T)[bins, groups] + half_person
+    return table.gap[groups, bins] * weight / np.sqrt(spread * effect[bins])
+
+
+def _refine_largest(
+    z: FloatArray,
+    cells: chance.ScoreCells,
+    table: Categories,
+    inside: BoolArray,
+    effect: FloatArray,
+) -> None:
+    """Replace the largest gaps (in place) by normal numbers of their exact p-value."""
+    groups, bins = np.nonzero(table.eligible)
     for i in np.argsort(-np.abs(z), kind="stable")[:MOST_EXACT]:
-        if not EXACT[0] <= abs(z[i]) <= EXACT[1]:
+        if not EXACT_FROM <= abs(z[i]) <= EXACT_UP_TO:
             continue
         members = inside[groups[i]][cells.pattern] & (cells.bin_index == bins[i])
         positives = float(table.positives[groups[i], bins[i]])
-        _, p = ht.group_p_value(
-            cells, members, positives, effect=float(effect[bins[i]])
-        )
-        z[i] = (
-            np.sign(z[i]) * normal_quantile(1 - max(p, 1e-300) / 2)
-            if p > 1e-15
-            else z[i]
-        )
-    found = float(np.abs(z).max())
-    drawn = _largest_by_chance(variance, inside, table.eligible)
-    p_value = float((1 + np.sum(drawn >= found)) / (1 + len(drawn)))
-    limit = float(np.quantile(drawn, 1 - LIMIT, method="higher"))
-    return GapTest(
-        found, p_value, round(limit, 9)
-    )  # the last digits differ between machines
+        effect_of_bin = float(effect[bins[i]])
+        _, p = ht.group_p_value(cells, members, positives, effect=effect_of_bin)
+        if p > 1e-15:
+            z[i] = np.sign(z[i]) * normal_quantile(1 - p / 2)
 
 
-def _sums(
+def _pattern_sums(
     column: FloatArray, cells: chance.ScoreCells, table: Categories, n_patterns: int
 ) -> FloatArray:
     """Sums of a column of the cells within each bin and pattern."""
-    found = np.zeros((len(table.bins), n_patterns))
-    np.add.at(found, (cells.bin_index, cells.pattern), column)
-    return found
+    sums = np.zeros((len(table.bins), n_patterns))
+    np.add.at(sums, (cells.bin_index, cells.pattern), column)
+    return sums
 
 
 def _largest_by_chance(
     variance: FloatArray, inside: BoolArray, eligible: BoolArray
 ) -> FloatArray:
-    """The largest of all cells, in standard errors, in each of many simulated data
+    """The largest gap of all cells, in standard errors, in each of many simulated data
     sets.
     """
     rng = Draws(SEED)
     largest = np.zeros(DRAWS)
-    for own, chosen in zip(variance, eligible.T):
-        part = own[own > 0]
-        members = inside[chosen][:, own > 0]
-        members = members[
-            members.any(axis=1)
-        ]  # scores of exactly 0 or 1 leave nothing to chance
+    for of_patterns, chosen in zip(variance, eligible.T):
+        # scores of exactly 0 or 1 leave nothing to chance
+        uncertain = of_patterns > 0
+        part = of_patterns[uncertain]
+        members = inside[chosen][:, uncertain]
+        members = members[members.any(axis=1)]
         if not len(members):
             continue
+
         covariance = (members * part) @ members.T
         error = np.sqrt(np.diag(covariance))
         if len(part) > len(error):
             root = symmetric_root(covariance / error[:, None] / error)
         else:
             root = members * np.sqrt(part) / error[:, None]
-        found = rng.standard_normal((DRAWS, root.shape[1])) @ root.T
-        np.maximum(largest, np.abs(found).max(axis=1), out=largest)
+        gaps = rng.standard_normal((DRAWS, root.shape[1])) @ root.T
+        np.maximum(largest, np.abs(gaps).max(axis=1), out=largest)
     return largest
-
-
-MANY = 200  # groups; of more, those that are as expected get no exact p-value
-MIN_PEOPLE = 30  # what a cell needs to be tested, by default
 
 
 def decide(
@@ -156,7 +176,7 @@ def decide(
     bin_effects: FloatArray,
     effect: float | None = None,
 ) -> tuple[list[ht.CalibrationTest], float]:
-    """Test everything, from atoms that may have clusters of repeated people, and the
+    """Test everything, from atoms that may have clusters of repeat visits, and the
     sample of them all.
 
     `bin_effects` are the design effects of repeat visits in each bin; that of everybody
@@ -165,57 +185,59 @@ def decide(
     """
     bare = without_clusters(atoms)
     cells = chance.score_cells(bare, table.bins)
-    repeated = CLUSTER in atoms.patterns.attributes
     families: dict[str, list[ht.NamedTest]] = {ht.OVERALL: [], ht.GROUPS: []}
     for size, test in group_tests(atoms, bare, everybody, cells, sizes, judged):
-        families[ht.OVERALL if size.group == EVERYBODY else ht.GROUPS].append(
-            (size.group.name, test)
-        )
+        family = ht.OVERALL if size.group == EVERYBODY else ht.GROUPS
+        families[family].append((size.group.name, test))
+
     if not judged.too_few(everybody):
         families[ht.OVERALL].append((ht.SLOPE, ht.slope_test(everybody)))
+        repeated = CLUSTER in atoms.patterns.attributes
         if not repeated or everybody.n_clusters >= FEWEST_CLUSTERS:
             effect = repeat_effect(atoms) if effect is None else effect
-            families[ht.SHAPE] = ht.shape_tests(
-                with_effect(bare, effect), table.collection
-            )
+            heavier = with_effect(bare, effect)
+            families[ht.SHAPE] = ht.shape_tests(heavier, table.collection)
+
     largest = gap_test(cells, table, bare.patterns, bin_effects)
-    families[ht.CELLS] = [(ht.CATEGORIES, largest[:2])]
-    known = {
-        family: [t for t in tests if not np.isnan(t[1][1])]
-        for family, tests in families.items()
-    }
+    families[ht.CELLS] = [(ht.CATEGORIES, (largest.statistic, largest.p_value))]
+    known = {}
+    for family, tests in families.items():
+        known[family] = [(name, (z, p)) for name, (z, p) in tests if not np.isnan(p)]
     return ht.adjust(known, ht.shares_for(everybody)), largest.limit
 
 
 def errors_found_in(data: FittingData, settings: Settings) -> FoundErrors:
     """What an audit with the settings of a fit would find in the data of the fit."""
-    atoms = data.atoms
+    rows = data.rows
     bins = data.bins
-    share = category_min_share(settings.alpha, settings.gamma, bins)
+    min_share = category_min_share(settings.alpha, settings.gamma, bins)
     table = categories(
-        atoms, data.collection, bins, min_share=share, inside=data.inside
+        data.atoms, data.collection, bins, min_share=min_share, inside=data.inside
     )
-    sizes = audited_groups(atoms, settings.definition())
-    everybody = Sample.of(data.rows)
-    judged = JudgedGroups.of(atoms)
-    people = chance.different_people(data.rows, table)
-    effects = chance.design_effect(data.rows, bins)
+    people = chance.different_people(rows, table)
+    effects = chance.design_effect(rows, bins)
     enough = chance.enough_people(people, table.people, effects, MIN_PEOPLE)
     table = replace(table, eligible=table.eligible & enough)
+
+    groups = settings.definition()
     tests, limit = decide(
-        data.rows, everybody, table, sizes, judged, effects, data.effect
+        rows,
+        Sample.of(rows),
+        table,
+        audited_groups(data.atoms, groups),
+        JudgedGroups.of(data.atoms),
+        effects,
+        data.effect,
     )
-    found = tuple(
-        test.test
-        for test in sorted(tests, key=lambda test: test.adjusted_p)
-        if test.rejected
-    )
+    rejected = [test for test in tests if test.rejected]
+    rejected.sort(key=lambda test: test.adjusted_p)
+    found = [test.test for test in rejected]
     overall = EVERYBODY.name in found or ht.SLOPE in found
-    certain = any(
-        certain_regions(atoms)
-    )  # they leave nothing to chance, so that there is no test
-    found += (CERTAIN,) * certain
-    return FoundErrors(bool(tests), found, overall, limit, certain)
+    # these regions leave nothing to chance, so that there is no test
+    certain = any(certain_regions(data.atoms))
+    if certain:
+        found.append(CERTAIN)
+    return FoundErrors(bool(tests), tuple(found), overall, limit, certain)
 
 
 def group_tests(
@@ -230,50 +252,63 @@ def group_tests(
     the p-value.
     """
     inside = membership([size.group for size in sizes], bare.patterns)
-    group, pattern = np.nonzero(inside)
-    columns = (bare.people, bare.positives, bare.weight, bare.weight_sq)
-    by_pattern = (
-        *(bare.pattern_sums(column) for column in columns),
-        np.bincount(cells.pattern, cells.weight * cells.score, len(bare.patterns)),
-    )
-    people, positives, weight, squares, expected = (
-        np.bincount(group, np.asarray(column, dtype=np.float64)[pattern], len(sizes))
-        for column in by_pattern
-    )
-    effective = np.divide(
-        weight**2, squares, out=np.zeros(len(sizes)), where=squares > 0
-    )
-    numbers = zip(
-        people.astype(int).tolist(),
-        effective.tolist(),
-        expected.tolist(),
-        weight.tolist(),
-    )
-    chosen = [
-        i
-        for i, (size, own) in enumerate(zip(sizes, numbers))
-        if not size.left_out and not judged.too_few_of(*own)
-    ]
-    # a group of everybody is tested once, as everybody
-    chosen = [
-        i
-        for i in chosen
-        if not sizes[i].group.conditions or sizes[i].people < bare.n_people
-    ]
-    found = []
-    if bare is not atoms:
+    sums = _GroupSums(inside)
+    positives = sums(bare.pattern_sums(bare.positives))
+    chosen = _tested_groups(bare, sums, cells, sizes, judged)
+    repeated = bare is not atoms
+    if repeated:
         clustered = membership([sizes[i].group for i in chosen], atoms.patterns)
         pattern_of_atom = atoms.pattern_index()
-    else:
-        clustered = None
+
+    tests = []
     for place, i in enumerate(chosen):
         members = inside[i][cells.pattern]
-        if clustered is None:
-            test = ht.group_p_value(
-                cells, members, float(positives[i]), exact=len(chosen) <= MANY
-            )
-        else:
+        if repeated:
             sample = everybody.where(clustered[place][pattern_of_atom])
             test = ht.clustered_p_value(cells, members, sample, everybody)
-        found.append((sizes[i], test))
-    return found
+        else:
+            exact = len(chosen) <= MANY_GROUPS
+            events = float(positives[i])
+            test = ht.group_p_value(cells, members, events, exact=exact)
+        tests.append((sizes[i], test))
+    return tests
+
+
+class _GroupSums:
+    """Adds up columns over the patterns of each group."""
+
+    def __init__(self, inside: BoolArray) -> None:
+        self.n_groups = len(inside)
+        self.group, self.pattern = np.nonzero(inside)
+
+    def __call__(self, of_pattern: SumArray) -> FloatArray:
+        column = np.asarray(of_pattern, dtype=np.float64)
+        sums = np.bincount(self.group, column[self.pattern], self.n_groups)
+        return np.asarray(sums, dtype=np.float64)
+
+
+def _tested_groups(
+    atoms: Atoms,
+    sums: _GroupSums,
+    cells: chance.ScoreCells,
+    sizes: Sequence[GroupSize],
+    judged: JudgedGroups,
+) -> list[int]:
+    """The places of the groups that count, and are large enough to be tested."""
+    people = sums(atoms.pattern_sums(atoms.people)).astype(int)
+    weight = sums(atoms.pattern_sums(atoms.weight))
+    squares = sums(atoms.pattern_sums(atoms.weight_sq))
+    effective = ratio(weight**2, squares, 0.0)
+    score_sums = cells.weight * cells.score
+    expected = sums(np.bincount(cells.pattern, score_sums, len(atoms.patterns)))
+
+    columns = (people, effective, expected, weight)
+    numbers = zip(*(column.tolist() for column in columns))
+    chosen = []
+    for i, (size, numbers_of_group) in enumerate(zip(sizes, numbers)):
+        # a group of everybody is tested once, as everybody
+        duplicate = size.group.conditions and size.people >= atoms.n_people
+        if size.left_out or duplicate or judged.too_few_of(*numbers_of_group):
+            continue
+        chosen.append(i)
+    return chosen

@@ -1,8 +1,7 @@
-"""The MC, PMC and DC losses with what chance alone would give and an interval; and the
-typical gap of a cell.
+"""The MC, PMC and DC losses with their intervals, and the typical gap of a cell.
 
 A loss is a maximum over many categories. It is large even for a perfect score, and the
-percentiles of a bootstrap never hold its true value. So the interval comes from the
+percentiles of a bootstrap never include its true value. So the interval comes from the
 categories: each has limits that hold for all of them at once, and the maximum lies
 between the largest lower and the largest upper limit.
 
@@ -53,20 +52,22 @@ def rate_limits(
     categories.
     """
     rate = np.where(table.eligible, table.outcome_rate, np.nan)
-    return exact_interval(
-        rate, noise.effective, (1 - confidence) / max(int(table.eligible.sum()), 1)
-    )
+    n_eligible = max(int(table.eligible.sum()), 1)
+    return exact_interval(rate, noise.effective, (1 - confidence) / n_eligible)
 
 
 def _gap_limits(
     low: FloatArray, high: FloatArray, score: FloatArray, criterion: Criterion
 ) -> tuple[float, float]:
-    """Limits of the largest gap by a criterion, which grows away from the score."""
-    ends = [np.abs(end - score) / criterion.allowance(end) for end in (low, high)]
-    lowest = np.where((low <= score) & (score <= high), 0.0, np.minimum(*ends))
+    """Limits of the largest gap by a criterion; a gap grows away from the score."""
     if np.isnan(low).all():
         return float("nan"), float("nan")
-    return float(np.nanmax(lowest)), float(np.nanmax(np.maximum(*ends)))
+    at_low = np.abs(low - score) / criterion.allowance(low)
+    at_high = np.abs(high - score) / criterion.allowance(high)
+    no_gap = (low <= score) & (score <= high)
+    smallest = np.where(no_gap, 0.0, np.minimum(at_low, at_high))
+    largest = np.maximum(at_low, at_high)
+    return float(np.nanmax(smallest)), float(np.nanmax(largest))
 
 
 def _ratio_limits(
@@ -75,21 +76,24 @@ def _ratio_limits(
     """Limits of the largest log-ratio of two groups in one bin."""
     if np.isnan(low).all():
         return float("nan"), float("nan")
-    ends = [
-        _apart(low[own, j], high[own, j], rho)
-        for j, own in enumerate(eligible.T)
-        if own.sum() >= 2
-    ]
-    least, most = np.nanmax([(0.0, 0.0), *ends], axis=0)
+    limits = [(0.0, 0.0)]
+    for j, groups in enumerate(eligible.T):
+        if groups.sum() >= 2:
+            limits.append(_log_ratio_limits(low[groups, j], high[groups, j], rho))
+    least, most = np.nanmax(limits, axis=0)
     return float(least), float(most)
 
 
-def _apart(low: FloatArray, high: FloatArray, rho: float) -> tuple[float, float]:
+def _log_ratio_limits(
+    low: FloatArray, high: FloatArray, rho: float
+) -> tuple[float, float]:
     """Limits of the largest log-ratio of two of several rates, from limits of each."""
-    below, above = (np.log(np.maximum(end, rho)) for end in (low, high))
-    apart = above[:, None] - below[None, :]
-    np.fill_diagonal(apart, 0.0)  # a group does not differ from itself
-    return float(np.maximum(below.max() - above.min(), 0.0)), float(apart.max())
+    log_low = np.log(np.maximum(low, rho))
+    log_high = np.log(np.maximum(high, rho))
+    largest = log_high[:, None] - log_low[None, :]
+    np.fill_diagonal(largest, 0.0)  # a group does not differ from itself
+    least = np.maximum(log_low.max() - log_high.min(), 0.0)
+    return float(least), float(largest.max())
 
 
 def losses(
@@ -107,27 +111,24 @@ def losses(
     names = pd.Index(LOSSES, name="name")
     chosen = table.eligible
     if not chosen.any():
-        nothing = float("nan")
-        rows = [(nothing, NO_CELLS, *[nothing] * 5)] * len(LOSSES)
-        return pd.DataFrame(rows, names, LOSS_COLUMNS)
+        unknown = float("nan")
+        row = (unknown, NO_CELLS, *[unknown] * 5)
+        return pd.DataFrame([row] * len(LOSSES), names, LOSS_COLUMNS)
+
     values = loss_values(table.outcome_rate, table.mean_score, chosen, rho)
-    floors = loss_values(noise.rates, table.mean_score, chosen, rho)
+    by_chance = loss_values(noise.rates, table.mean_score, chosen, rho)
     low, high = rate_limits(table, noise, confidence)
     score = np.where(chosen, table.mean_score, np.nan)
-    ends = [
-        _gap_limits(low, high, score, criterion(rho)) for criterion in CRITERIA.values()
-    ]
-    ends.append(_ratio_limits(low, high, chosen, rho))
+    limits = []
+    for criterion in CRITERIA.values():
+        limits.append(_gap_limits(low, high, score, criterion(rho)))
+    limits.append(_ratio_limits(low, high, chosen, rho))
+
     places = where_attained(table, rho)
-    rows = [
-        (
-            float(values[i]),
-            places[i],
-            *_floor(floors[..., i], float(values[i])),
-            *ends[i],
-        )
-        for i in range(len(LOSSES))
-    ]
+    rows = []
+    for i, value in enumerate(values.tolist()):
+        floor = _floor(by_chance[..., i], value)
+        rows.append((value, places[i], *floor, *limits[i]))
     return pd.DataFrame(rows, names, LOSS_COLUMNS)
 
 
@@ -137,15 +138,13 @@ def loss_values(
     """The losses of outcome rates of shape (..., n_groups, n_bins), on the last
     axis.
     """
+    eligible_rate = rate[..., eligible]
     gap = (rate - score)[..., eligible]
-    found = [
-        *(
-            criterion(rho).loss(gap, rate[..., eligible])
-            for criterion in CRITERIA.values()
-        ),
-        largest_log_ratio(np.where(eligible, rate, np.nan), rho=rho),
+    losses = [
+        criterion(rho).loss(gap, eligible_rate) for criterion in CRITERIA.values()
     ]
-    return np.stack(found, axis=-1)
+    losses.append(largest_log_ratio(np.where(eligible, rate, np.nan), rho=rho))
+    return np.stack(losses, axis=-1)
 
 
 def _floor(drawn: FloatArray, value: float) -> tuple[float, float, float]:
@@ -155,16 +154,13 @@ def _floor(drawn: FloatArray, value: float) -> tuple[float, float, float]:
     if not len(drawn):
         return float("nan"), float("nan"), float("nan")
     median, high = np.quantile(drawn, [0.5, 0.95])
-    return (
-        float(median),
-        float(high),
-        float((1 + np.sum(drawn >= value)) / (1 + len(drawn))),
-    )
+    p_value = (1 + np.sum(drawn >= value)) / (1 + len(drawn))
+    return float(median), float(high), float(p_value)
 
 
 def loss_places(table: Categories, rho: float) -> dict[str, tuple[int, ...]]:
-    """For each loss the cells that set it, counted by groups and bins; none if there
-    are no eligible ones.
+    """For each loss the cells that set it, numbered by groups and bins; empty if no
+    cell is eligible.
 
     Of DC they are the higher rate and the lower one, and none if no two groups meet in
     a bin.
@@ -174,28 +170,33 @@ def loss_places(table: Categories, rho: float) -> dict[str, tuple[int, ...]]:
         return {}
     gap = np.abs(table.gap.ravel()[rows])
     rate = table.outcome_rate.ravel()
-    places: dict[str, tuple[int, ...]] = {
-        name: (int(rows[np.argmax(gap / criterion(rho).allowance(rate[rows]))]),)
-        for name, criterion in CRITERIA.items()
-    }
+    places: dict[str, tuple[int, ...]] = {}
+    for name, criterion in CRITERIA.items():
+        relative_gap = gap / criterion(rho).allowance(rate[rows])
+        places[name] = (int(rows[np.argmax(relative_gap)]),)
+
     bins = np.tile(np.arange(len(table.bins)), len(table.gap))
-    return places | {"dc": _furthest_apart(rows, bins, np.log(np.maximum(rate, rho)))}
+    places["dc"] = _furthest_apart(rows, bins, np.log(np.maximum(rate, rho)))
+    return places
 
 
 def _furthest_apart(
     rows: IntArray, bins: IntArray, log_rate: FloatArray
 ) -> tuple[int, ...]:
+    """The cells with the highest and the lowest rate, in the bin where these differ
+    most.
+    """
     widest = -1.0
     pair: tuple[int, ...] = ()
     for j in np.unique(bins[rows]):
-        own = rows[bins[rows] == j]
-        apart = float(np.ptp(log_rate[own]))
-        if len(own) > 1 and apart > widest:
-            widest = apart
-            pair = (
-                int(own[np.argmax(log_rate[own])]),
-                int(own[np.argmin(log_rate[own])]),
-            )
+        in_bin = rows[bins[rows] == j]
+        log_rates = log_rate[in_bin]
+        width = float(np.ptp(log_rates))
+        if len(in_bin) > 1 and width > widest:
+            widest = width
+            highest = in_bin[np.argmax(log_rates)]
+            lowest = in_bin[np.argmin(log_rates)]
+            pair = (int(highest), int(lowest))
     return pair
 
 
@@ -210,22 +211,22 @@ def where_attained(
         return [NO_CELLS] * len(LOSSES)
     n_bins = len(table.bins)
     places = loss_places(table, rho)
-    words = [
-        _place_name(table, [divmod(row, n_bins) for row in rows], labels)
-        for rows in places.values()
-        if rows
-    ]
+    names = []
+    for rows in places.values():
+        if rows:
+            cells = [divmod(row, n_bins) for row in rows]
+            names.append(_place_name(table, cells, labels))
+
     pair = places["dc"]
     if not pair:
-        return [*words, "no risk range has two groups"]
-    low = bool(
-        (table.outcome_rate[table.eligible] <= rho).all()
-    )  # rates below rho count as rho
-    if low:
-        alike = f"all rates are below {100 * rho:g} %"
-    else:
-        alike = "no two groups differ"
-    return words if pair[0] != pair[1] else [*words[:-1], alike]
+        return [*names, "no risk range has two groups"]
+    if pair[0] != pair[1]:
+        return names
+    # rates below rho count as rho
+    all_low = bool((table.outcome_rate[table.eligible] <= rho).all())
+    if all_low:
+        return [*names[:-1], f"all rates are below {100 * rho:g} %"]
+    return [*names[:-1], "no two groups differ"]
 
 
 def _place_name(
@@ -265,43 +266,37 @@ def debiased(table: Categories, noise: Chance, rho: float) -> pd.DataFrame:
             _estimate(score, gap, chance, criterion(rho))
             for criterion in CRITERIA.values()
         ]
-    found = np.array(squares)
-    roots = np.sqrt(
-        np.maximum(found, 0.0)
-    )  # the typical gaps: 0 where noise explains all of it
-    return pd.DataFrame(
-        np.hstack([found, roots]), pd.Index(CRITERIA, name="name"), DEBIASED_COLUMNS
-    )
+    # the typical gaps: 0 where noise explains all of the square
+    roots = np.sqrt(np.maximum(squares, 0.0))
+    numbers = np.hstack([np.array(squares), roots])
+    return pd.DataFrame(numbers, pd.Index(CRITERIA, name="name"), DEBIASED_COLUMNS)
 
 
 def _mean_square(
     rate: FloatArray, score: FloatArray, criterion: Criterion
 ) -> FloatArray:
-    return np.asarray(
-        np.mean(((rate - score) / criterion.allowance(rate)) ** 2, axis=-1)
-    )
+    relative_gap = (rate - score) / criterion.allowance(rate)
+    return np.asarray(np.mean(relative_gap**2, axis=-1))
 
 
 def _estimate(
     score: FloatArray, gap: FloatArray, chance: FloatArray, criterion: Criterion
 ) -> tuple[float, float, float]:
     """The mean squared gap without noise, and its interval."""
-    found = float(_mean_square(score + gap, score, criterion))
+    observed = float(_mean_square(score + gap, score, criterion))
     path = np.append(0.0, possible_truths(gap, chance))
     truths = np.clip(score + path[:, None] * gap, 0, 1)
     values = _mean_square(truths, score, criterion)
-    drawn = np.array(
-        [
-            _mean_square(_noisy(truth, score, chance), score, criterion)
-            for truth in truths
-        ]
-    )
+    drawn = np.empty((len(path), len(chance)))
+    for i, truth in enumerate(truths):
+        drawn[i] = _mean_square(_noisy(truth, score, chance), score, criterion)
+
     means = np.maximum.accumulate(drawn.mean(axis=1))
-    if found >= means[0]:
-        value = float(np.interp(found, means, values))
+    if observed >= means[0]:
+        value = float(np.interp(observed, means, values))
     else:
-        value = found - float(means[0])
-    low, high = accepted(path, values, drawn, found)
+        value = observed - float(means[0])
+    low, high = accepted(path, values, drawn, observed)
     return value, min(low, value), max(high, value)
 
 
@@ -309,8 +304,9 @@ def _noisy(truth: FloatArray, score: FloatArray, chance: FloatArray) -> FloatArr
     """Outcome rates around a truth. Chance was drawn at the score, and differs at
     another rate.
     """
-    scale = np.sqrt(truth * (1 - truth) / np.maximum(score * (1 - score), 1e-12))
-    return np.clip(truth + chance * np.minimum(scale, 10.0), 0, 1)
+    variance_ratio = truth * (1 - truth) / np.maximum(score * (1 - score), 1e-12)
+    scale = np.minimum(np.sqrt(variance_ratio), 10.0)
+    return np.clip(truth + chance * scale, 0, 1)
 
 
 DC_COLUMNS = (
@@ -332,16 +328,17 @@ def dc_by_bin(a: Audit) -> pd.DataFrame:
 
     `dc` is the largest |log rate_a - log rate_b| over all pairs of eligible groups,
     rates floored at rho; `low` and `high` are its limits, which hold for all bins at
-    once. The largest row is the DC loss. Of groups that the floor makes alike, the one
+    once. The largest row is the DC loss. If several groups are at the floor, the one
     whose own rate is lowest is named. Cells of which only limits are known are left
-    aside.
+    out.
 
     Examples
     --------
     >>> from propcal import audit
     >>> from propcal.datasets import make_ed_visits
     >>> visits = make_ed_visits(20_000, seed=1)
-    >>> a = audit(visits.admitted, visits.true_risk, sensitive_features=visits[["race", "gender"]])
+    >>> groups = visits[["race", "gender"]]
+    >>> a = audit(visits.admitted, visits.true_risk, sensitive_features=groups)
     >>> bool(np.isclose(dc_by_bin(a).dc.max(), a.losses.loc["dc", "value"]))
     True
     """
@@ -349,46 +346,47 @@ def dc_by_bin(a: Audit) -> pd.DataFrame:
     rate = a.categories["outcome_rate"]
     limited = rate.map(lambda value: isinstance(value, Limit)).astype(bool)
     shown = a.categories["eligible"] & rate.notna() & ~limited
-    found = [_row(label, rows[shown[rows.index]], rho) for label, rows in in_bins(a)]
-    return pd.DataFrame(found, columns=list(DC_COLUMNS))
+    rows = []
+    for label, cells in in_bins(a):
+        rows.append(_row(label, cells[shown[cells.index]], rho))
+    return pd.DataFrame(rows, columns=list(DC_COLUMNS))
 
 
 def in_bins(a: Audit) -> list[tuple[str, pd.DataFrame]]:
     """Every bin's label and its categories, in the order of the bins."""
-    own = a.categories["bin"]
-    return [
-        (label, a.categories[own == label]) for label in bin_labels(a.settings["edges"])
-    ]
+    bin_of_cell = a.categories["bin"]
+    labels = bin_labels(a.settings["edges"])
+    return [(label, a.categories[bin_of_cell == label]) for label in labels]
 
 
-def _row(label: str, chosen: pd.DataFrame, rho: float) -> tuple[Any, ...]:
-    if len(chosen) < 2:
-        return (label, len(chosen), *[np.nan] * 3, "", np.nan, "", np.nan)
-    rate = chosen["outcome_rate"].to_numpy(dtype=np.float64)
-    score = chosen["mean_score"].to_numpy(dtype=np.float64)
-    size = np.log(np.maximum(rate, rho))
+def _row(label: str, cells: pd.DataFrame, rho: float) -> tuple[Any, ...]:
+    if len(cells) < 2:
+        return (label, len(cells), *[np.nan] * 3, "", np.nan, "", np.nan)
+    rate = cells["outcome_rate"].to_numpy(dtype=np.float64)
     top = int(rate.argmax())
     bottom = int(rate.argmin()) if np.ptp(rate) else 1
-    low, high = (
-        chosen[end].to_numpy(dtype=np.float64) + score for end in ("low", "high")
-    )
-    names = chosen["group"].tolist()
-    ends = names[top], float(rate[top]), names[bottom], float(rate[bottom])
+    log_rate = np.log(np.maximum(rate, rho))
+
+    score = cells["mean_score"].to_numpy(dtype=np.float64)
+    low = cells["low"].to_numpy(dtype=np.float64) + score
+    high = cells["high"].to_numpy(dtype=np.float64) + score
+    names = cells["group"].tolist()
     return (
         label,
-        len(chosen),
-        float(size[top] - size[bottom]),
-        *_apart(low, high, rho),
-        *ends,
+        len(cells),
+        float(log_rate[top] - log_rate[bottom]),
+        *_log_ratio_limits(low, high, rho),
+        names[top],
+        float(rate[top]),
+        names[bottom],
+        float(rate[bottom]),
     )
 
 
-RATIO = 2.0 ** -(
-    SCORE_BITS - 1
-)  # relative error of any O/E ratio, if no mean score is coarse
-MOST_UNSURE = (
-    0.1  # share of people whose risk range may be uncertain for losses to be of use
-)
+# relative error of any O/E ratio, if no mean score is coarse
+RATIO_ERROR = 2.0 ** -(SCORE_BITS - 1)
+# share of people whose risk range may be uncertain for losses to be of use
+MOST_UNSURE = 0.1
 
 
 def ranges_unsure(losses: LossBounds | None) -> bool:
@@ -414,34 +412,49 @@ def shared_bounds(atoms: Atoms) -> SharedBounds:
     """Bounds for everybody, from the range that the people of each cell lie in."""
     score = from_grid(atoms.score)
     low, high = (from_grid(end) for end in score_ranges(atoms))
-    reach = np.maximum(score - low, high - score)
     positives = atoms.positives.astype(np.float64)
     negatives = atoms.people - positives
-    people = float(atoms.n_people)
-    value = float(np.sum(positives * (1 - score) ** 2 + negatives * score**2)) / people
-    # moving a score by d changes (s - y)^2 by 2 d (s - y) + d^2; the moves of a cell
-    # add up to about 0
-    rounding = (
-        float(np.sum(2 * atoms.people * score * (1 - score) * 2.0**-SCORE_BITS))
-        / people
-    )
-    shift = (
-        float(np.sum(2 * reach * np.minimum(positives, negatives))) / people + rounding
-    )
-    # the most that a mean allows
-    spread = float(np.sum(atoms.people * (high - score) * (score - low))) / people
     coarse = sum_off(atoms)
-    expected = float(np.sum(atoms.people * score))
-    shift = shift + 2 * coarse / people
-    spread = spread + coarse * float(reach.max()) / people
     return SharedBounds(
-        RATIO + coarse / (expected - coarse) if coarse < expected else float("inf"),
+        _ratio_error(atoms, score, coarse),
         (
             _pairs(low, positives, high, negatives),
             _pairs(high, positives, low, negatives),
         ),
-        (max(value - shift, 0.0), min(value + shift + spread, 1.0)),
+        _brier_limits(atoms, score, low, high, coarse),
     )
+
+
+def _ratio_error(atoms: Atoms, score: FloatArray, coarse: float) -> float:
+    """The relative error of the O/E ratio, if scores may be off by `coarse` in all."""
+    expected = float(np.sum(atoms.people * score))
+    if coarse >= expected:
+        return float("inf")
+    return RATIO_ERROR + coarse / (expected - coarse)
+
+
+def _brier_limits(
+    atoms: Atoms, score: FloatArray, low: FloatArray, high: FloatArray, coarse: float
+) -> tuple[float, float]:
+    """The lowest and the highest possible Brier score.
+
+    Moving a score by d changes (s - y)^2 by 2 d (s - y) + d^2; the moves of a cell add
+    up to about 0.
+    """
+    people = float(atoms.n_people)
+    positives = atoms.positives.astype(np.float64)
+    negatives = atoms.people - positives
+    value = float(np.sum(positives * (1 - score) ** 2 + negatives * score**2)) / people
+
+    reach = np.maximum(score - low, high - score)
+    variance = 2 * atoms.people * score * (1 - score)
+    rounding = float(np.sum(variance * 2.0**-SCORE_BITS)) / people
+    moved = float(np.sum(2 * reach * np.minimum(positives, negatives))) / people
+    shift = moved + rounding + 2 * coarse / people
+    # the most that a mean allows
+    most = float(np.sum(atoms.people * (high - score) * (score - low))) / people
+    spread = most + coarse * float(reach.max()) / people
+    return max(value - shift, 0.0), min(value + shift + spread, 1.0)
 
 
 def _pairs(
@@ -456,5 +469,5 @@ def _pairs(
     order = np.argsort(low, kind="stable")
     reached = np.concatenate([[0.0], np.cumsum(negatives[order])])
     below = reached[np.searchsorted(low[order], high, side="left")]
-    upto = reached[np.searchsorted(low[order], high, side="right")]
-    return float(np.sum(positives * (below + upto) / 2) / total)
+    below_or_equal = reached[np.searchsorted(low[order], high, side="right")]
+    return float(np.sum(positives * (below + below_or_equal) / 2) / total)

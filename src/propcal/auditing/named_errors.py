@@ -1,5 +1,4 @@
-"""Whom an audit names: the fewest errors that account for all others, so that one does
-not look like many.
+"""Whom an audit names: the fewest errors that account for all others.
 
 One rule for audits, monitors and searches: a score that is too high for women is too
 high for Black women, and a little too high for everybody. So the clearest error is
@@ -10,9 +9,9 @@ out.
 
 In an audit, errors are fitted together, by logistic regression on the log-odds of the
 score: level and curve of everybody, if their tests reject, and a shift for each group
-that is named. Groups are named in place of everybody if nothing is wrong in the people
-of no group. They are not if they are (nearly) all people and off in the same direction:
-that is an error of everybody, from which groups differ.
+that is named. Groups are named in place of everybody if nothing is wrong outside of
+them, unless they are (nearly) all people and off in the same direction: that is an
+error of everybody, from which groups differ.
 """
 
 from __future__ import annotations
@@ -67,13 +66,18 @@ class Errors(Protocol[One]):
 def errors_to_name(errors: Errors[One], most: int) -> list[One]:
     """The errors to name, the clearest first."""
     named: list[One] = []
-    while len(named) < most and (best := errors.clearest(named)) is not None:
-        named.append(best)
+    while len(named) < most:
+        clearest = errors.clearest(named)
+        if clearest is None:
+            break
+        named.append(clearest)
+
     for part in list(named):
         others = [one for one in named if one is not part]
         whole = errors.whole_of(part, others)
         if whole is not None:
             named = [*others, whole]
+
     for one in sorted(named, key=errors.size, reverse=True):
         others = [other for other in named if other is not one]
         if others and not errors.remains(one, others):
@@ -82,18 +86,19 @@ def errors_to_name(errors: Errors[One], most: int) -> list[One]:
 
 
 MOST_NAMED = 20
-BEYOND = (
-    0.02  # level of all comparisons of groups with the overall error, taken together
-)
+# level of all comparisons of groups with the overall error, taken together
+BEYOND_LEVEL = 0.02
 # standard errors by which a part must differ from the rest of a broader group that is
 # also wrong
 APART = 2.5
 # level at which others are wrong as well, where groups are named in place of everybody
-LEFT_OVERALL = 0.02
-
-FEWEST_OTHERS = (
-    0.1  # share of people that a group named in place of everybody must leave out
-)
+OTHERS_LEVEL = 0.02
+# share of people that a group named in place of everybody must leave out
+FEWEST_OTHERS = 0.1
+# what a model has of the overall error
+NOTHING = 0
+LEVEL_ONLY = 1
+WHOLE_CURVE = 2
 
 
 class NamedGroup(NamedTuple):
@@ -113,7 +118,7 @@ class NamedGroup(NamedTuple):
 
 @dataclass(frozen=True)
 class NamedErrors:
-    """The errors to tell: level and curve of everybody, and groups; and what they leave
+    """The errors to name: level and curve of everybody, and groups; and what they leave
     of other errors.
 
     `left` has the O/E ratio of each further group that its own test calls wrong, once
@@ -139,57 +144,69 @@ def name_errors(
     curve = SLOPE in rejected or BENDS in rejected
     if not (level or curve or any(group.name in rejected for group in groups)):
         return NamedErrors(False, False, (), {})
-    if (
-        level and not 0 < atoms.positives.sum() < atoms.weight.sum()
-    ):  # one error tells all
+    if level and not 0 < atoms.positives.sum() < atoms.weight.sum():
+        # with no events, or nothing else, there is one error only
         return NamedErrors(True, False, (), {})
+
+    statistic = np.zeros(len(groups))
+    for i, group in enumerate(groups):
+        if group.name in rejected:
+            statistic[i] = rejected[group.name].statistic
+    sign = np.sign(statistic)
     model = _Model(atoms, tuple(groups))
-    statistic = [
-        rejected[g.name].statistic if g.name in rejected else 0.0 for g in groups
-    ]
-    wrong = np.sign(np.array(statistic, dtype=np.float64))
-    base = int(level) + 2 * int(curve)
     if not len(model.cells):  # all scores are exactly 0 or 1
-        if base:
-            some = []
-        else:
-            some = [
-                NamedGroup(g, False, sign) for g, sign in zip(groups, wrong) if sign
-            ]
-        return NamedErrors(level, curve, tuple(some[:MOST_NAMED]), {})
-    # data may be separated
-    base = next(b for b in (base, min(base, 1), 0) if model.fitted(b, []) is not None)
-    errors = _Errors(model, base, wrong)
-    chosen, fit = errors.chosen()
-    if base:
-        apart = _Errors(model, 0, wrong)
-        alone, without = apart.chosen()
-        fewer = 0 < len(alone) <= len(chosen) + (base > 1)
-        if (
-            fewer
-            and model.others_p(alone, one_way=len({wrong[i] for i in alone}) == 1)
-            > LEFT_OVERALL
-        ):
-            errors = apart
-            chosen = alone
-            fit = without
-    if (
-        not errors.base and not chosen and wrong.any()
-    ):  # their error is that of scores of exactly 0 or 1
+        named = []
+        if not (level or curve):
+            wrong = np.flatnonzero(sign)[:MOST_NAMED]
+            named = [NamedGroup(groups[i], False, sign[i]) for i in wrong]
+        return NamedErrors(level, curve, tuple(named), {})
+
+    errors, chosen, fit = _choose(model, _base(model, level, curve), sign)
+    if not errors.base and not chosen and sign.any():
+        # the error of these groups is that of scores of exactly 0 or 1
         chosen = [int(np.argmax(np.abs(statistic)))]
-    named = tuple(errors.named(i, chosen, fit) for i in chosen)
-    names = {one.group.name for one in named}
-    ratios = model.left(fit)
-    left = {
-        g.name: ratios[i]
-        for i, g in enumerate(groups)
-        if wrong[i] and g.name not in names
-    }
-    overall = errors.base > 0 or not named
-    return NamedErrors(level and overall, curve and overall, named, left)
+    named_groups = tuple(errors.named(i, chosen, fit) for i in chosen)
+    names = {one.group.name for one in named_groups}
+    left = {}
+    for i, ratio in enumerate(model.left(fit)):
+        if sign[i] and groups[i].name not in names:
+            left[groups[i].name] = ratio
+    overall = errors.base > NOTHING or not named_groups
+    return NamedErrors(level and overall, curve and overall, named_groups, left)
 
 
-class _Fit(NamedTuple):
+def _base(model: _Model, level: bool, curve: bool) -> int:
+    """What a model has of the overall error, as far as data that may be separated
+    determine it.
+    """
+    if curve and model.fitted(WHOLE_CURVE, []) is not None:
+        return WHOLE_CURVE
+    if (level or curve) and model.fitted(LEVEL_ONLY, []) is not None:
+        return LEVEL_ONLY
+    return NOTHING
+
+
+def _choose(
+    model: _Model, base: int, sign: FloatArray
+) -> tuple[_GroupErrors, list[int], _ModelFit]:
+    """The groups to name, beyond an overall error or in place of it, and the model with
+    them.
+    """
+    errors = _GroupErrors(model, base, sign)
+    chosen, fit = errors.chosen()
+    if not base:
+        return errors, chosen, fit
+
+    without_overall = _GroupErrors(model, NOTHING, sign)
+    instead, fit_instead = without_overall.chosen()
+    if 0 < len(instead) <= len(chosen) + (base == WHOLE_CURVE):
+        one_way = len({sign[i] for i in instead}) == 1
+        if model.others_p(instead, one_way=one_way) > OTHERS_LEVEL:
+            return without_overall, instead, fit_instead
+    return errors, chosen, fit
+
+
+class _ModelFit(NamedTuple):
     """Columns of a model, their effects on the log-odds, and the risks that it fits."""
 
     design: FloatArray
@@ -214,151 +231,156 @@ class _Model:
         basis = Basis(self.cells)
         return basis(self.cells.log_odds), basis.kinds == CONSTANT
 
-    def fitted(self, base: int, chosen: Sequence[int]) -> _Fit | None:
+    def fitted(self, base: int, chosen: Sequence[int]) -> _ModelFit | None:
         """Fit the overall error and a shift for each chosen group; None if the data do
         not determine it.
         """
-        cells, (columns, level) = self.cells, self.basis
-        if base > 1:
+        cells = self.cells
+        columns, level = self.basis
+        if base == WHOLE_CURVE:
             overall = columns
-        elif base:
+        elif base == LEVEL_ONLY:
             overall = columns[:, level]
         else:
             overall = columns[:, :0]
-        design = np.hstack(
-            [overall, self.members[:, list(chosen)][self.row].astype(np.float64)]
-        )
+        shifts = self.members[:, list(chosen)][self.row].astype(np.float64)
+        design = np.hstack([overall, shifts])
         if not design.shape[1]:
-            return _Fit(design, np.empty(0), expit(cells.log_odds))
+            return _ModelFit(design, np.empty(0), expit(cells.log_odds))
         fit = fit_logistic(design, cells.log_odds, cells.n, cells.positives)
         if fit is None:
             return None
-        return _Fit(design, fit.coefficients, fit.fitted)
+        return _ModelFit(design, fit.coefficients, fit.fitted)
 
-    def excess(self, fit: _Fit) -> FloatArray:
+    def excess(self, fit: _ModelFit) -> FloatArray:
         """Events beyond those expected in each group, in standard errors; 0 where the
         model has the group.
         """
-        more, variance = self._excess(fit)
+        excess, variance = self._excess(fit)
         with np.errstate(invalid="ignore", divide="ignore"):
-            return np.nan_to_num(more / np.sqrt(variance), posinf=0.0, neginf=0.0)
+            return np.nan_to_num(excess / np.sqrt(variance), posinf=0.0, neginf=0.0)
 
-    def _excess(self, fit: _Fit) -> tuple[FloatArray, FloatArray]:
+    def _excess(self, fit: _ModelFit) -> tuple[FloatArray, FloatArray]:
         """Events beyond those expected in each group, and their variance; infinite
         where the model has it.
         """
-        cells, starts = self.cells, self.cells.starts[:-1]
-        spread = cells.n * fit.risk * (1 - fit.risk)
+        cells = self.cells
+        starts = cells.starts[:-1]
         inside = self.members.T.astype(np.float64)
-        more = inside @ np.add.reduceat(cells.positives - cells.n * fit.risk, starts)
-        variance = inside @ np.add.reduceat(spread, starts)
-        if fit.design.shape[1]:
-            across = inside @ np.add.reduceat(spread[:, None] * fit.design, starts)
-            inner = np.linalg.pinv(fit.design.T @ (spread[:, None] * fit.design))
-            free = variance - np.einsum("ij,jk,ik->i", across, inner, across)
-            variance = np.where(free > 1e-6 * variance, free, np.inf)
-        return more, variance
+        residual = cells.positives - cells.n * fit.risk
+        excess = inside @ np.add.reduceat(residual, starts)
+        curvature = cells.n * fit.risk * (1 - fit.risk)
+        variance = inside @ np.add.reduceat(curvature, starts)
+        if not fit.design.shape[1]:
+            return excess, variance
 
-    def tail(self, i: int, fit: _Fit) -> float:
+        weighted = curvature[:, None] * fit.design
+        across = inside @ np.add.reduceat(weighted, starts)
+        inverse = np.linalg.pinv(fit.design.T @ weighted)
+        explained = np.einsum("ij,jk,ik->i", across, inverse, across)
+        unexplained = variance - explained
+        determined = unexplained > 1e-6 * variance
+        return excess, np.where(determined, unexplained, np.inf)
+
+    def tail(self, i: int, fit: _ModelFit) -> float:
         """P-value of a group's number of events under the risks of a model."""
         cells = self.cells
         inside = self.members[self.row, i]
         nowhere = np.zeros(len(cells), dtype=np.int64)
-        one = np.ones(len(cells))
+        size = np.ones(len(cells))
         events = float(cells.positives[inside].sum())
-        return group_p_value(
-            ScoreCells(nowhere, nowhere, cells.n, one, fit.risk), inside, events
-        )[1]
+        score_cells = ScoreCells(nowhere, nowhere, cells.n, size, fit.risk)
+        _, p_value = group_p_value(score_cells, inside, events)
+        return p_value
 
     def others_p(self, chosen: Sequence[int], *, one_way: bool) -> float:
         """P-value of level and curve of the people who are in none of the chosen
         groups.
 
-        If they are few, groups that are off `one_way` are not told from everybody.
+        If they are few, groups that are off `one_way` cannot be distinguished from
+        everybody.
         """
-        inside: BoolArray = self.members[:, list(chosen)].any(axis=1)  # type: ignore[assignment]
-        outside = ~inside[self.row]
-        n_outside = float(self.cells.n[outside].sum())
-        if one_way and n_outside < FEWEST_OTHERS * float(self.cells.n.sum()):
+        cells = self.cells
+        in_groups: BoolArray = np.any(self.members[:, list(chosen)], axis=1)
+        outside = ~in_groups[self.row]
+        n_outside = float(cells.n[outside].sum())
+        if one_way and n_outside < FEWEST_OTHERS * float(cells.n.sum()):
             return 0.0
         if not outside.any():
             return 1.0
-        cells = self.cells
+
         columns = self.basis[0][outside]
         n = cells.n[outside]
         risk = expit(cells.log_odds[outside])
         gradient = columns.T @ (cells.positives[outside] - n * risk)
-        information = columns.T @ ((n * risk * (1 - risk))[:, None] * columns)
-        statistic = float(
-            gradient @ np.linalg.pinv(information, hermitian=True) @ gradient
-        )
-        return float(
-            chdtrc(
-                np.linalg.matrix_rank(information, hermitian=True), max(statistic, 0.0)
-            )
-        )
+        curvature = n * risk * (1 - risk)
+        information = columns.T @ (curvature[:, None] * columns)
+        inverse = np.linalg.pinv(information, hermitian=True)
+        statistic = float(gradient @ inverse @ gradient)
+        freedom = np.linalg.matrix_rank(information, hermitian=True)
+        return float(chdtrc(freedom, max(statistic, 0.0)))
 
-    def left(self, fit: _Fit) -> list[Estimate]:
+    def left(self, fit: _ModelFit) -> list[Estimate]:
         """The O/E ratio of each group once the errors named are taken out."""
-        more, variance = self._excess(fit)
-        by_row = np.add.reduceat(self.cells.n * fit.risk, self.cells.starts[:-1])
-        expected = self.members.T.astype(np.float64) @ by_row
+        excess, variance = self._excess(fit)
+        of_rows = np.add.reduceat(self.cells.n * fit.risk, self.cells.starts[:-1])
+        expected = self.members.T.astype(np.float64) @ of_rows
         reach = NORMAL_REACH * np.sqrt(variance)
         with np.errstate(invalid="ignore", divide="ignore"):
-            ends = [
-                1 + end / expected
-                for end in (more, np.maximum(more - reach, -expected), more + reach)
-            ]
-        return [Estimate(*map(float, one)) for one in zip(*ends)]
+            ratio = 1 + excess / expected
+            low = 1 + np.maximum(excess - reach, -expected) / expected
+            high = 1 + (excess + reach) / expected
+        return [Estimate(*ends) for ends in np.stack([ratio, low, high], 1).tolist()]
 
 
-class _Errors:
+class _GroupErrors:
     """Groups of a model as errors to name, by their numbers.
 
     Without an overall error, only groups that their own test calls wrong, in its
     direction.
     """
 
-    def __init__(self, model: _Model, base: int, wrong: FloatArray) -> None:
+    def __init__(self, model: _Model, base: int, sign: FloatArray) -> None:
         self.model = model
         self.base = base
-        self.wrong = wrong
-        level = BEYOND if base else SIGNIFICANCE
-        self.limit = normal_quantile(1 - level / (2 * max(len(model.groups), 1)))
+        self.sign = sign
+        level = BEYOND_LEVEL if base else SIGNIFICANCE
+        n_tests = 2 * max(len(model.groups), 1)
+        self.limit = normal_quantile(1 - level / n_tests)
 
-    def fitted(self, chosen: Sequence[int]) -> _Fit | None:
+    def fitted(self, chosen: Sequence[int]) -> _ModelFit | None:
         """The model with the chosen groups."""
         return self.model.fitted(self.base, chosen)
 
-    def chosen(self) -> tuple[list[int], _Fit]:
+    def chosen(self) -> tuple[list[int], _ModelFit]:
         """The groups to name, in the order of their errors, and the model with them."""
         chosen = errors_to_name(self, MOST_NAMED)
         fit = self.fitted(chosen)
         assert fit is not None
         return chosen, fit
 
-    def named(self, i: int, chosen: Sequence[int], fit: _Fit) -> NamedGroup:
+    def named(self, i: int, chosen: Sequence[int], fit: _ModelFit) -> NamedGroup:
         """A group with the sign of its error, or of its difference from an overall
         one.
         """
         model = self.model
+        group = model.groups[i]
         if not self.base:
-            return NamedGroup(model.groups[i], False, float(self.wrong[i]))
+            return NamedGroup(group, False, float(self.sign[i]))
+
         without = self.fitted([j for j in chosen if j != i])
         assert without is not None
         z = float(model.excess(without)[i])
         p_value = model.tail(i, without) * len(model.groups)
+
         inside = model.members[model.row, i]
-        cells = model.cells
-        shift = fit.effects[len(fit.effects) - len(chosen) + list(chosen).index(i)]
-        n = cells.n[inside]
-        score = cells.log_odds[inside]
-        given = float(
-            n @ expit(score + fit.design[inside] @ fit.effects - shift)
-        ) / float(n @ expit(score))
-        return NamedGroup(
-            model.groups[i], True, float(np.sign(z)), min(p_value, 1.0), given
-        )
+        n = model.cells.n[inside]
+        score = model.cells.log_odds[inside]
+        first_shift = len(fit.effects) - len(chosen)
+        own_shift = fit.effects[first_shift + list(chosen).index(i)]
+        others_error = score + fit.design[inside] @ fit.effects - own_shift
+        given = float(n @ expit(others_error)) / float(n @ expit(score))
+        return NamedGroup(group, True, float(np.sign(z)), min(p_value, 1.0), given)
 
     def clearest(self, named: Sequence[int]) -> int | None:
         """The group whose events are furthest from what the model expects."""
@@ -367,51 +389,56 @@ class _Errors:
         z = self.model.excess(fit)
         z[list(named)] = 0.0
         far = np.abs(z) >= self.limit
-        if (
-            self.base
-        ):  # the exact p-value of a small group must be as small as its normal one
-            exact = [
-                bool(own) and self.model.tail(i, fit) <= BEYOND / len(z)
-                for i, own in enumerate(far)
-            ]
-            allowed = np.array(exact, dtype=np.bool_)
+        if self.base:
+            allowed = np.zeros(len(z), dtype=np.bool_)
+            for i in np.flatnonzero(far).tolist():
+                # for small groups the normal approximation is not enough
+                allowed[i] = self.model.tail(i, fit) <= BEYOND_LEVEL / len(z)
         else:
-            allowed = far & (z * self.wrong > 0)
+            allowed = far & (z * self.sign > 0)
         if not allowed.any():
             return None
         best = int(np.argmax(np.where(allowed, np.abs(z), 0.0)))
-        return best if self.fitted([*named, best]) is not None else None
+        if self.fitted([*named, best]) is None:
+            return None
+        return best
 
     def whole_of(self, part: int, others: Sequence[int]) -> int | None:
         """A broader group that is wrong in the same direction, the broadest first."""
-        model, wrong, own = (
-            self.model,
-            self.wrong,
-            set(self.model.groups[part].conditions),
-        )
-        fit = self.fitted(others)
-        if self.base and fit is not None:  # wrong in comparison with the overall error
-            z = model.excess(fit)
-            wrong = np.where(np.abs(z) >= self.limit, np.sign(z), 0.0)
-        wholes = [
-            j
-            for j, group in enumerate(model.groups)
-            if wrong[part] and wrong[j] == wrong[part] and set(group.conditions) < own
-        ]
-        for whole in sorted(wholes, key=lambda j: len(model.groups[j].conditions)):
-            if whole in others:
-                continue
-            apart = [
-                j
-                for j in others
-                if np.any(model.members[:, j] & ~model.members[:, whole])
-            ]
-            compared = self.fitted([*apart, whole])
-            if compared is None or abs(model.excess(compared)[part]) >= APART:
+        for whole in self._wholes_of(part, others):
+            if whole in others or self._differs(part, whole, others):
                 continue
             if self.fitted([*others, whole]) is not None:
                 return whole
         return None
+
+    def _wholes_of(self, part: int, others: Sequence[int]) -> list[int]:
+        """Groups that contain a part and are wrong in the same direction."""
+        groups = self.model.groups
+        sign = self.sign
+        fit = self.fitted(others)
+        if self.base and fit is not None:  # wrong in comparison with the overall error
+            z = self.model.excess(fit)
+            sign = np.where(np.abs(z) >= self.limit, np.sign(z), 0.0)
+        if not sign[part]:
+            return []
+
+        conditions = set(groups[part].conditions)
+        wholes = []
+        for j, group in enumerate(groups):
+            if sign[j] == sign[part] and set(group.conditions) < conditions:
+                wholes.append(j)
+        return sorted(wholes, key=lambda j: len(groups[j].conditions))
+
+    def _differs(self, part: int, whole: int, others: Sequence[int]) -> bool:
+        """Whether a part differs from the rest of the whole, given the other groups
+        that are not within the whole.
+        """
+        members = self.model.members
+        outside_whole = ~members[:, whole]
+        given = [j for j in others if np.any(members[:, j] & outside_whole)]
+        fit = self.fitted([*given, whole])
+        return fit is None or bool(abs(self.model.excess(fit)[part]) >= APART)
 
     def remains(self, one: int, others: Sequence[int]) -> bool:
         """Whether its events are still far from what the model of the others
@@ -422,4 +449,5 @@ class _Errors:
 
     def size(self, one: int) -> float:
         """Its people."""
-        return float(self.model.cells.n[self.model.members[self.model.row, one]].sum())
+        inside = self.model.members[self.model.row, one]
+        return float(self.model.cells.n[inside].sum())

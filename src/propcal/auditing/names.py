@@ -1,6 +1,4 @@
-"""What findings and measures are called: one table for terminal, notebook, page and
-plots.
-"""
+"""What findings and measures are called, in terminal, notebook, pages and plots."""
 
 from __future__ import annotations
 
@@ -10,10 +8,10 @@ from propcal.core.criterion import CRITERIA, MEAN_SQUARES, MEANINGS
 
 TYPICAL = "over all cells, without what chance adds"
 LOSSES = (*CRITERIA, "dc")
-# Conclusions on the score as a whole.
+# conclusions on the score as a whole
 MISCALIBRATED = "miscalibrated"
 NONE_FOUND = "no miscalibration found"
-# so many percent
+# and then a number of percent
 SHOWN = "shown to be within"
 NOT_SHOWN = "not shown to be within"
 # Both of the score and of a group or a cell.
@@ -71,28 +69,36 @@ class MeasureName:
         return value
 
 
+_LOSSES = [
+    MeasureName(key, key.upper(), f"{key.upper()} loss", text)
+    for key, text in MEANINGS.items()
+]
+_MEAN_SQUARES = [
+    MeasureName(f"{key}_mean_square", key.upper(), name, TYPICAL, 4)
+    for key, name in MEAN_SQUARES.items()
+]
 _NAMES = (
-    *(
-        MeasureName(key, key.upper(), f"{key.upper()} loss", text)
-        for key, text in MEANINGS.items()
-    ),
+    *_LOSSES,
     MeasureName(
         "dc", "DC", "DC loss", "largest log-ratio of the observed rates of two groups"
     ),
-    *(
-        MeasureName(f"{key}_mean_square", key.upper(), name, TYPICAL, 4)
-        for key, name in MEAN_SQUARES.items()
-    ),
+    *_MEAN_SQUARES,
     MeasureName(
         "observed_expected",
         "O/E",
         "O/E ratio",
         "observed over expected events",
-        2,
-        "1 is right on average",
+        digits=2,
+        reading="1 is right on average",
     ),
     MeasureName("intercept", "intercept", "calibration intercept", digits=2),
-    MeasureName("slope", "slope", "calibration slope", "", 2, "below 1: too extreme"),
+    MeasureName(
+        "slope",
+        "slope",
+        "calibration slope",
+        digits=2,
+        reading="below 1: too extreme",
+    ),
     MeasureName(
         "auroc", "AUROC", "AUROC", reading="0.5 is chance, 1 is perfect", of_groups=True
     ),

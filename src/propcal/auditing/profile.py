@@ -11,7 +11,6 @@ from propcal.auditing.statistics.measures import (
     FORMULAS,
     UNKNOWN,
     Estimate,
-    auroc,
     decision_curve,
 )
 from propcal.auditing.statistics.sample import Sample
@@ -59,17 +58,17 @@ class JudgedGroups:
     def too_few_of(
         self, people: int, effective: float, expected: float, weight: float
     ) -> str:
-        """`too_few` of a number of people, their worth, the events that scores expect,
-        and the weight.
+        """`too_few` from numbers of a group: people, how many people of equal weight
+        they are worth, the events that the score expects, and the weight.
         """
         if people < self.people:
             return f"fewer than {self.people:,} people"
         if dominated(people, effective):
             return f"weights worth fewer than {FEWEST_EFFECTIVE} people"
-        share = expected / weight if weight > 0 else 0.0
-        if people * max(share, self.rate) < self.events:
+        mean_score = expected / weight if weight > 0 else 0.0
+        if people * max(mean_score, self.rate) < self.events:
             return f"fewer than {self.events} expected events"
-        if people * max(1 - share, 1 - self.rate) < self.events:
+        if people * max(1 - mean_score, 1 - self.rate) < self.events:
             return f"fewer than {self.events} expected non-events"
         return ""
 
@@ -103,15 +102,15 @@ class Profile:
 
 
 def audited_groups(
-    atoms: Atoms, words: Groups, *, n_memberships: int | None = None
+    atoms: Atoms, groups: Groups, *, n_memberships: int | None = None
 ) -> list[GroupSize]:
-    """Everybody, and every group there is; groups that a missing value rules out say
-    so.
+    """Everybody, and every group there is; groups that a missing value rules out are
+    marked.
     """
-    words.refuse_too_many(atoms.patterns, n_memberships)
+    groups.refuse_too_many(atoms.patterns, n_memberships)
     everybody = GroupSize(EVERYBODY, atoms.n_people, 1.0)
-    found = words.sizes(atoms, gamma=0.0)
-    return [everybody, *(size for size in found if size.group != EVERYBODY)]
+    sizes = groups.sizes(atoms, gamma=0.0)
+    return [everybody, *(size for size in sizes if size.group != EVERYBODY)]
 
 
 def profiles(
@@ -129,18 +128,20 @@ def profiles(
     inside = membership([size.group for size in sizes], atoms.patterns)
     everybody = Sample.of(atoms)
     pattern_of_atom = atoms.pattern_index()
-    found = []
+    measured = []
     for i, (size, members) in enumerate(zip(sizes, inside)):
         sample = everybody
         if not members.all():
             sample = everybody.where(members[pattern_of_atom])
         too_few = judged.too_few(sample)
-        unnamed = too_few and not size.left_out and not _named(size.group, atoms)
-        listed = replace(size, left_out=too_few) if unnamed else size
-        found.append(profile_of(listed, sample, too_few, min_people, thresholds, rng))
+        listed = size
+        if too_few and not size.left_out and not _named(size.group, atoms):
+            listed = replace(size, left_out=too_few)
+        profile = profile_of(listed, sample, too_few, min_people, thresholds, rng)
+        measured.append(profile)
         if progress is not None:
             progress(i + 1, len(sizes))
-    return sorted(found, key=lambda profile: bool(profile.size.left_out))
+    return sorted(measured, key=lambda profile: bool(profile.size.left_out))
 
 
 def _named(group: Group, atoms: Atoms) -> bool:
@@ -149,8 +150,10 @@ def _named(group: Group, atoms: Atoms) -> bool:
     """
     if not group.conditions:
         return True
-    (attribute, _), *others = group.conditions
-    return not others and isinstance(atoms.patterns.derived.get(attribute), Where)
+    if len(group.conditions) > 1:
+        return False
+    attribute, _ = group.conditions[0]
+    return isinstance(atoms.patterns.derived.get(attribute), Where)
 
 
 def profile_of(
@@ -165,20 +168,16 @@ def profile_of(
     weight.
     """
     if sample.n_people < min_people or dominated(sample.n_people, sample.effective):
-        return Profile(
-            size, sample, too_few, dict.fromkeys(MEASURES, UNKNOWN), {}, {}, {}
-        )
+        unknown = dict.fromkeys(MEASURES, UNKNOWN)
+        return Profile(size, sample, too_few, unknown, {}, {}, {})
+
     fitted = calibration(sample.narrow, rng)
-    measures = {
-        name: formula(sample) for name, formula in FORMULAS.items() if name != "auroc"
-    }
-    measures |= {name: getattr(fitted, name) for name in FITTED} | {
-        "auroc": auroc(sample.narrow)
-    }
-    if fitted.curve is None:
-        curve = {}
-    else:
-        curve = dict(zip(CURVE, fitted.curve.T))
-    return Profile(
-        size, sample, too_few, measures, curve, *decision_curve(sample, thresholds)
-    )
+    measures = {}
+    for name, formula in FORMULAS.items():
+        people = sample.narrow if name == "auroc" else sample
+        measures[name] = formula(people)
+    for name in FITTED:
+        measures[name] = getattr(fitted, name)
+    curve = {} if fitted.curve is None else dict(zip(CURVE, fitted.curve.T))
+    of_thresholds, bars = decision_curve(sample, thresholds)
+    return Profile(size, sample, too_few, measures, curve, of_thresholds, bars)

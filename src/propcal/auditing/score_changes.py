@@ -1,10 +1,9 @@
-"""What changes between two scores of the same people: measures, who is nearer to the
-observed rate, flags.
+"""What changes between two scores of the same people: measures, groups, flags.
 
 Intervals of differences use that the people are the same.
 
-Of two predicted rates of a group, the observed rate is nearer to the one on its own
-side of the midpoint. So the test of a change is that of an audit, for the number of
+Of two predicted rates of a group, the nearer one is on the same side of their midpoint
+as the observed rate. So the test of a change is that of an audit, for the number of
 events of the group under the midpoint of both scores; it allows for repeat visits and
 survey weights as an audit does. Holm's adjustment applies to all groups of a score.
 """
@@ -34,14 +33,13 @@ from propcal.auditing.statistics.sample import Sample
 from propcal.core.atoms import Atoms
 from propcal.core.categories import Categories
 from propcal.core.criterion import CRITERIA, Criterion
-from propcal.core.grid import FloatArray, to_grid
+from propcal.core.grid import FloatArray, IntArray, to_grid
 from propcal.core.groups import EVERYBODY, Group, membership
 from propcal.core.reduction import rescored, without_clusters
 from propcal.numbers import IN_SENTENCE, known
 
-Difference = tuple[
-    float, float, float, float, float
-]  # base, value, difference, low, high
+# base, value, difference, low, high
+Difference = tuple[float, float, float, float, float]
 COLUMNS = ("score", "measure", "group", "base", "value", "difference", "low", "high")
 CHANGE_COLUMNS = ["group", "p_value", "change", "brier_p_value", "brier_change"]
 NEITHER = 0
@@ -64,30 +62,28 @@ class ScorePair:
     def samples(self) -> dict[str, tuple[Sample, Sample]]:
         """The people of each group that is measured, with both scores."""
         groups = [
-            one.size.group
-            for one in self.found[0].profiles
-            if one.measured and not one.size.left_out
+            profile.size.group
+            for profile in self.found[0].profiles
+            if profile.measured and not profile.size.left_out
         ]
         everybody = Sample.of(self.joint)
-        found = {}
+        pattern_of_row = self.joint.pattern_index()
+        base_score, score = self.scores
+        samples = {}
         for group, members in zip(groups, membership(groups, self.joint.patterns)):
-            rows = members[self.joint.pattern_index()]
-            sample = everybody.where(rows)
-            first, second = (
-                replace(sample, score=score[rows]) for score in self.scores
-            )
-            found[group.name] = first, second
-        return found
+            rows = members[pattern_of_row]
+            people = everybody.where(rows)
+            before = replace(people, score=base_score[rows])
+            after = replace(people, score=score[rows])
+            samples[group.name] = before, after
+        return samples
 
     def differences(self) -> Iterator[tuple[Any, ...]]:
         """Rows of `COLUMNS`: of losses and mean squares over all cells, and of measures
         of each group.
         """
-        measures = (
-            *self._loss_differences().items(),
-            *self._mean_square_differences().items(),
-        )
-        for measure, numbers in measures:
+        of_cells = self._loss_differences() | self._mean_square_differences()
+        for measure, numbers in of_cells.items():
             yield (self.name, measure, "all categories", *numbers)
         for group, samples in self.samples.items():
             for measure, numbers in person_differences(*samples).items():
@@ -95,18 +91,14 @@ class ScorePair:
 
     def _loss_differences(self) -> dict[str, Difference]:
         """Of MC, PMC and DC loss: from the limits of both, each at half the error."""
-        first, second = (
-            losses(f.table, f.noise, f.rule.rho, confidence=(1 + CONFIDENCE) / 2)[
-                ["value", "low", "high"]
-            ]
-            for f in self.found
-        )
-        return {
-            name: (value, other, other - value, other_low - high, other_high - low)
-            for (name, value, low, high), (other, other_low, other_high) in zip(
-                first.itertuples(), second.itertuples(index=False)
-            )
-        }
+        before, after = (_loss_limits(findings) for findings in self.found)
+        differences = {}
+        for name, (value, low, high) in before.items():
+            new_value, new_low, new_high = after[name]
+            change = new_value - value
+            limits = (new_low - high, new_high - low)
+            differences[name] = (value, new_value, change, *limits)
+        return differences
 
     def _mean_square_differences(self) -> dict[str, Difference]:
         """Of the debiased mean squared gap, also as a share of the rate.
@@ -115,26 +107,24 @@ class ScorePair:
         larger or smaller (paired, as both scores see the same outcomes), and the
         squares of noise, which are taken as independent.
         """
-        # then the noise is the same too
         sample = Sample.of(self.joint)
-        same = np.array_equal(*self.scores)
-        squares = [
-            debiased(f.table, f.noise, f.rule.rho)["mean_square"] for f in self.found
-        ]
+        rho = self.found[0].rule.rho
+        squares = [_mean_squares(findings) for findings in self.found]
+        same_noise = np.array_equal(*self.scores)
         differences = {}
         for name, kind in CRITERIA.items():
-            criterion = kind(self.found[0].rule.rho)
+            criterion = kind(rho)
             before, after = (
-                self._pull(f.table, score, criterion)
-                for f, score in zip(self.found, self.scores)
+                self._pull(findings.table, score, criterion)
+                for findings, score in zip(self.found, self.scores)
             )
             paired = sample.error(after[0] - before[0], after[1] - before[1])
-            if same:
-                chance = 0.0
-            else:
-                chance = sum(_chance_square(f, criterion) for f in self.found)
-            first, second = (float(square[name]) for square in squares)
+            chance = 0.0
+            if not same_noise:
+                for findings in self.found:
+                    chance += _chance_square(findings, criterion)
             error = float(np.sqrt(paired**2 + chance))
+            first, second = (float(square[name]) for square in squares)
             differences[f"{name}_mean_square"] = _interval(sample, first, second, error)
         return differences
 
@@ -145,126 +135,145 @@ class ScorePair:
         for each atom.
         """
         rate = table.outcome_rate
-        gap = table.gap
-        chosen = table.eligible
-        joint = self.joint
         with np.errstate(invalid="ignore", divide="ignore"):
             allowed = criterion.allowance(rate)
             at_score = criterion.offset + criterion.slope * table.mean_score
             # slope of the squared gap in the rate, which the allowance follows above
             # rho
-            slope = 2 * gap / allowed**2
+            slope = 2 * table.gap / allowed**2
             slope = slope * np.where(rate > criterion.rho, at_score / allowed, 1.0)
-            pull = np.where(chosen, slope / table.weight, 0.0) / max(
-                int(chosen.sum()), 1
-            )
-        inside = membership(table.collection.groups, joint.patterns).astype(np.float64)
-        positive, negative = (
-            inside.T @ np.where(chosen, pull * part, 0.0) for part in (1 - rate, -rate)
-        )
-        where = joint.pattern_index(), table.bins.index(to_grid(score))
-        return positive[where], negative[where]
+            per_person = np.where(table.eligible, slope / table.weight, 0.0)
+        pull = per_person / max(int(table.eligible.sum()), 1)
+
+        patterns = self.joint.patterns
+        inside = membership(table.collection.groups, patterns).astype(np.float64)
+        if_positive = inside.T @ np.where(table.eligible, pull * (1 - rate), 0.0)
+        if_negative = inside.T @ np.where(table.eligible, pull * -rate, 0.0)
+        place = self.joint.pattern_index(), table.bins.index(to_grid(score))
+        return if_positive[place], if_negative[place]
 
     def changes(self) -> pd.DataFrame:
         """One row for each group tested: `group`, adjusted `p_value` and `change`; and
         of the Brier score.
         """
-        found, rule = self.found[0], self.found[0].rule
-        if found.untested:
+        if self.found[0].untested:
             return pd.DataFrame(columns=[*CHANGE_COLUMNS, "score"])
         before, after = (to_grid(score) for score in self.scores)
-        middle = rescored(self.joint, (before + after) // 2)
-        bare = without_clusters(middle)
+        tests = self._midpoint_tests((before + after) // 2)
+        groups = [group for group, _, _ in tests]
+        adjusted = holm(np.array([p for _, _, p in tests]))
+        brier = [brier_test(*self.samples[group.name]) for group in groups]
+        brier_adjusted = holm(np.array([p for _, p in brier]))
+
+        inside = membership(groups, self.joint.patterns).astype(np.float64)
+        expected_before = inside @ self._expected(before)
+        expected_after = inside @ self._expected(after)
+        rows = []
+        for i, (group, z, _) in enumerate(tests):
+            p = float(adjusted[i])
+            change = _change(z, p, expected_before[i], expected_after[i])
+            brier_p = float(brier_adjusted[i])
+            brier_change = _loss_change(brier[i][0], brier_p)
+            rows.append((group.name, p, change, brier_p, brier_change))
+        return pd.DataFrame(rows, columns=CHANGE_COLUMNS).assign(score=self.name)
+
+    def _midpoint_tests(self, midpoint: IntArray) -> list[tuple[Group, float, float]]:
+        """Each group tested, with the excess of its events over the midpoint of both
+        scores and the p-value.
+        """
+        findings = self.found[0]
+        rule = findings.rule
+        atoms = rescored(self.joint, midpoint)
+        bare = without_clusters(atoms)
+        cells = score_cells(bare, findings.table.bins)
         judged = JudgedGroups.of(bare, rule.min_group, rule.min_events)
         sizes = audited_groups(bare, rule.words())
-        cells = score_cells(bare, found.table.bins)
-        tests = [
-            (size.group, test)
-            for size, test in group_tests(
-                middle, bare, Sample.of(middle), cells, sizes, judged
-            )
-            if np.isfinite(test[1]) and size.group.name in self.samples
-        ]
-        brier = [brier_test(*self.samples[group.name]) for group, _ in tests]
-        adjusted, loss_p = (
-            holm(np.array([p for _, p in own]))
-            for own in ([test for _, test in tests], brier)
-        )
-        inside = membership([group for group, _ in tests], self.joint.patterns).astype(
-            np.float64
-        )
-        sums = (
-            self.joint.pattern_sums(self.joint.weight * x.astype(np.float64))
-            for x in (before, after)
-        )
-        expected = [inside @ column for column in sums]
-        rows = [
-            (
-                group.name,
-                float(p),
-                _change(z, float(p), *own),
-                float(q),
-                _loss_change(change, q),
-            )
-            for (group, (z, _)), p, own, (change, _), q in zip(
-                tests, adjusted, zip(*expected), brier, loss_p
-            )
-        ]
-        return pd.DataFrame(rows, columns=CHANGE_COLUMNS).assign(score=self.name)
+        tests = []
+        for size, (z, p) in group_tests(
+            atoms, bare, Sample.of(atoms), cells, sizes, judged
+        ):
+            if np.isfinite(p) and size.group.name in self.samples:
+                tests.append((size.group, z, p))
+        return tests
+
+    def _expected(self, score: IntArray) -> FloatArray:
+        """Expected events of each pattern, in units of the grid."""
+        weighted = self.joint.weight * score.astype(np.float64)
+        return np.asarray(self.joint.pattern_sums(weighted), dtype=np.float64)
 
     def flags(self, threshold: float, groups: Sequence[Group]) -> FlagChanges:
         """Who crosses a threshold in which direction."""
-        before, after = (
-            to_grid(score) >= to_grid(np.array([threshold])) for score in self.scores
-        )
-        crossed = np.where(
-            after & ~before, NEWLY, np.where(before & ~after, NO_LONGER, NEITHER)
-        )
+        grid_threshold = to_grid(np.array([threshold]))
+        before, after = (to_grid(score) >= grid_threshold for score in self.scores)
+        crossed = np.full(len(before), NEITHER, dtype=np.int64)
+        crossed[after & ~before] = NEWLY
+        crossed[before & ~after] = NO_LONGER
         people = Headcount.of(
-            rescored(self.joint, crossed.astype(np.int64)),
+            rescored(self.joint, crossed),
             lambda patterns: membership(groups, patterns),
             lambda atoms: atoms.score,
             3,
         )
-        parts = people.part(NEWLY), people.part(NO_LONGER)
-        return FlagChanges(self.name, threshold, tuple(groups), *parts)
+        newly = people.part(NEWLY)
+        no_longer = people.part(NO_LONGER)
+        return FlagChanges(self.name, threshold, tuple(groups), newly, no_longer)
+
+
+def _loss_limits(findings: Findings) -> dict[str, tuple[float, float, float]]:
+    """Each loss and its limits, at half the error of an interval."""
+    confidence = (1 + CONFIDENCE) / 2
+    rule = findings.rule
+    table = losses(findings.table, findings.noise, rule.rho, confidence=confidence)
+    limits = table[["value", "low", "high"]]
+    return dict(zip(limits.index, limits.itertuples(index=False, name=None)))
+
+
+def _mean_squares(findings: Findings) -> pd.Series:
+    """The debiased mean squared gaps, by name of the criterion."""
+    return debiased(findings.table, findings.noise, findings.rule.rho)["mean_square"]
 
 
 def person_differences(a: Sample, b: Sample) -> dict[str, Difference]:
-    """Measures of both scores; errors come from what each person contributes to the one
-    less the other.
+    """Measures of both scores; errors come from what each person contributes to the
+    second less the first.
     """
-    found = {}
+    differences: dict[str, Difference] = {}
     for name, influence in INFLUENCES.items():
-        before, after = influence(a), influence(b)
-        known = not np.isnan(before[0] + after[0])
-        error = _paired_error(a, before, after)
-        found[name] = (
-            _interval(a, before[0], after[0], error) if known else (float("nan"),) * 5
-        )
-    return found
+        before = influence(a)
+        after = influence(b)
+        if np.isnan(before[0] + after[0]):
+            differences[name] = (float("nan"),) * 5
+        else:
+            error = _paired_error(a, before, after)
+            differences[name] = _interval(a, before[0], after[0], error)
+    return differences
 
 
 def _paired_error(sample: Sample, before: Influence, after: Influence) -> float:
     """Standard error of the change of a measure."""
-    return sample.error(*(y - x for x, y in zip(before[1:], after[1:])))
+    _, positive_before, negative_before = before
+    _, positive_after, negative_after = after
+    if_positive = positive_after - positive_before
+    if_negative = negative_after - negative_before
+    return sample.error(if_positive, if_negative)
 
 
 def _interval(sample: Sample, first: float, second: float, error: float) -> Difference:
-    gained = second - first
+    change = second - first
     reach = sample.quantile * error
-    return first, second, gained, gained - reach, gained + reach
+    return first, second, change, change - reach, change + reach
 
 
 def brier_test(a: Sample, b: Sample) -> tuple[float, float]:
     """By how much the Brier score changes, and the p-value of no change."""
-    before, after = (INFLUENCES["brier"](sample) for sample in (a, b))
+    before = INFLUENCES["brier"](a)
+    after = INFLUENCES["brier"](b)
     change = after[0] - before[0]
     error = _paired_error(a, before, after)
     z = abs(change) / error if error > 0 else 0.0
-    return change, 2 * (
-        normal_tail(z) if a.cluster is None else t_tail(z, max(a.n_clusters - 1, 1))
-    )
+    if a.cluster is None:
+        return change, 2 * normal_tail(z)
+    return change, 2 * t_tail(z, max(a.n_clusters - 1, 1))
 
 
 def _chance_square(findings: Findings, criterion: Criterion) -> float:
@@ -273,9 +282,10 @@ def _chance_square(findings: Findings, criterion: Criterion) -> float:
     rates = findings.noise.rates
     if not chosen.any() or not len(rates):
         return float("nan")
-    score = findings.table.mean_score[chosen]
-    gap = (rates[:, chosen] - score) / criterion.allowance(rates[:, chosen])
-    return float(np.var(np.mean(gap**2, axis=1)))
+    drawn = rates[:, chosen]
+    gap = drawn - findings.table.mean_score[chosen]
+    relative_gap = gap / criterion.allowance(drawn)
+    return float(np.var(np.mean(relative_gap**2, axis=1)))
 
 
 TEST = "observed events against the midpoint of both predictions"
@@ -283,7 +293,8 @@ BETTER = "nearer"
 WORSE = "further off"
 COULD_BE_CHANCE = "could be chance"
 SAME = "hardly changed"
-HARDLY = 0.03  # in the logarithm of a predicted rate: smaller changes do not matter
+# in the logarithm of a predicted rate: smaller changes do not matter
+HARDLY = 0.03
 
 
 @dataclass(frozen=True)
@@ -334,22 +345,23 @@ class GroupChange:
         """The group with its O/E ratios before and after, as far as these are known."""
         if not (known(self.ratio_before) and known(self.ratio_after)):
             return self.label
-        before, after = (
-            IN_SENTENCE.decimal(ratio)
-            for ratio in (self.ratio_before, self.ratio_after)
-        )
+        before = IN_SENTENCE.decimal(self.ratio_before)
+        after = IN_SENTENCE.decimal(self.ratio_after)
         return f"{self.label} (O/E {before} before, {after} after)"
 
 
 def _change(z: float, p: float, before: float, after: float) -> str:
-    """What the test of the midpoint says; `z` is positive if there are more events than
-    the midpoint.
+    """What the test of the midpoint shows; `z` is positive if there are more events
+    than at the midpoint.
     """
-    if abs(np.log(max(after, 1.0) / max(before, 1.0))) < HARDLY:
+    relative_change = np.log(max(after, 1.0) / max(before, 1.0))
+    if abs(relative_change) < HARDLY:
         return SAME
     if p > SIGNIFICANCE:
         return COULD_BE_CHANCE
-    return BETTER if (z > 0) == (after > before) else WORSE
+    if (z > 0) == (after > before):
+        return BETTER
+    return WORSE
 
 
 def _loss_change(change: float, p: float) -> str:
@@ -371,20 +383,32 @@ def claims_of(
 
     The broadest first: everybody, then those with the most people.
     """
-    first, second = (table.set_index("group") for table in tables)
+    table_before, table_after = (table.set_index("group") for table in tables)
     claims = []
     for row in row_dicts(changes[changes["change"].isin([BETTER, WORSE])]):
-        old = first.loc[row["group"]]
-        new = second.loc[row["group"]]
+        group = row["group"]
+        before = table_before.loc[group]
+        after = table_after.loc[group]
         claims.append(
             GroupChange(
-                name, base, row["group"], new["label"], row["change"], new["outcome_rate"],
-                old["mean_score"], new["mean_score"], old["observed_expected"], new["observed_expected"],
-                TEST, row["p_value"], new["people"], new["positives"],
+                score=name,
+                base=base,
+                who=group,
+                label=after["label"],
+                direction=row["change"],
+                observed=after["outcome_rate"],
+                before=before["mean_score"],
+                after=after["mean_score"],
+                ratio_before=before["observed_expected"],
+                ratio_after=after["observed_expected"],
+                test=TEST,
+                p_value=row["p_value"],
+                people=after["people"],
+                events=after["positives"],
             )
-        )  # fmt: skip
-    order = {group: i for i, group in enumerate(first.index)}
-    return sorted(claims, key=lambda one: (one.who != EVERYBODY.name, order[one.who]))
+        )
+    places = {group: place for place, group in enumerate(table_before.index)}
+    return sorted(claims, key=lambda one: (one.who != EVERYBODY.name, places[one.who]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -412,18 +436,11 @@ FLAG_COLUMNS = (
 
 def flag_table(changes: Sequence[FlagChanges], labels: dict[str, str]) -> pd.DataFrame:
     """One row for each score, threshold and group, with exact counts."""
-    rows = [
-        (
-            one.score,
-            one.threshold,
-            group.name,
-            labels.get(group.name, group.name),
-            *map(int, counts),
-        )
-        for one in changes
-        for group, *counts in zip(
-            one.groups,
-            *(np.rint(part.people.sum(axis=0)) for part in (one.newly, one.no_longer)),
-        )
-    ]
+    rows = []
+    for change in changes:
+        newly = np.rint(change.newly.people.sum(axis=0)).astype(int).tolist()
+        no_longer = np.rint(change.no_longer.people.sum(axis=0)).astype(int).tolist()
+        for group, *counts in zip(change.groups, newly, no_longer):
+            label = labels.get(group.name, group.name)
+            rows.append((change.score, change.threshold, group.name, label, *counts))
     return pd.DataFrame(rows, columns=list(FLAG_COLUMNS))

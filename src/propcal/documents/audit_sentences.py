@@ -20,7 +20,7 @@ from propcal.auditing.audit_tables import row_dicts
 from propcal.auditing.bin_free import BinFree
 from propcal.auditing.claims import FITTING, Claim, Note, Verdict, numbers_of
 from propcal.auditing.findings import Findings
-from propcal.auditing.loss_intervals import RATIO, ranges_unsure, shared_bounds
+from propcal.auditing.loss_intervals import RATIO_ERROR, ranges_unsure, shared_bounds
 from propcal.auditing.profile import FEWEST_EFFECTIVE
 from propcal.auditing.statistics.hypothesis_tests import SIGNIFICANCE
 from propcal.auditing.statistics.measures import reversed_area
@@ -240,7 +240,7 @@ def _of_scores(findings: Findings, unit: str) -> list[str]:
     losses = findings.shared_losses
     unsure = losses is not None and ranges_unsure(losses)
     return sentences(
-        "notes", "shared", findings.shared.shared, bounds, losses, unsure, RATIO, unit
+        "notes", "shared", findings.shared.shared, bounds, losses, unsure, RATIO_ERROR, unit
     )
 
 
@@ -271,7 +271,7 @@ def shared_site_notes(parts: Mapping[str, Atoms], aurocs: Iterable[Any]) -> list
         [0.0, *(value - bound.auroc[0] for bound, value in bounds if value == value)]
     )
     ratio = max(bound.ratio for bound, _ in bounds)
-    return sentences("notes", "shared_sites", fewest, ratio, RATIO, higher, lower)
+    return sentences("notes", "shared_sites", fewest, ratio, RATIO_ERROR, higher, lower)
 
 
 def bin_free_summary(

@@ -17,7 +17,19 @@ from propcal.auditing.claims import Claim
 from propcal.auditing.statistics.hypothesis_tests import DIFFERENCES, CalibrationTest
 from propcal.documents.audit import clearest_groups
 from propcal.documents.blocks import At
-from propcal.documents.words import sentence, sentences, table
+from propcal.documents.sentences.comparison import (
+    Changes,
+    change_sentences,
+    typical_gap,
+)
+from propcal.documents.sentences.next_steps import (
+    Corrected,
+    cannot_tell,
+    error_remains,
+    unchanged,
+)
+from propcal.documents.sentences.verdict import certificate, miscalibrated
+from propcal.documents.words import sentence, table
 from propcal.numbers import Limit
 from propcal.options import Identity
 from propcal.render.cells import KINDS
@@ -26,10 +38,7 @@ FOLDER = ROOT / "src" / "propcal" / "documents"
 TABLES = tomllib.loads((FOLDER / "tables.toml").read_text())
 SHARED = TABLES.pop("shared")
 CODE = "\n".join(path.read_text() for path in sorted((ROOT / "src").rglob("*.py")))
-MACROS = [
-    (path.stem, path.read_text())
-    for path in sorted((FOLDER / "sentences").glob("*.jinja"))
-]
+TEMPLATES = sorted((FOLDER / "sentences").glob("*.jinja"))
 
 
 @pytest.mark.parametrize("name", sorted(TABLES))
@@ -44,11 +53,26 @@ def test_every_table_is_used_and_its_columns_are_of_a_kind_that_can_be_printed(n
         assert {*places.partition("if ")[0].split()} <= {*At.__members__, "minor"}, line
 
 
-def test_every_macro_is_used():
-    every = CODE + "".join(text for _, text in MACROS)
-    names = [name for _, text in MACROS for name in re.findall(r"macro (\w+)", text)]
-    assert len(names) > 60
-    assert [name for name in names if len(re.findall(rf"\b{name}\b", every)) < 2] == []
+@pytest.mark.parametrize("template", TEMPLATES, ids=lambda path: path.stem)
+def test_a_module_uses_every_macro_of_its_template_and_no_others(template):
+    text = template.read_text()
+    code = template.with_suffix(".py").read_text()
+    macros = set(re.findall(r"macro (\w+)", text))
+    assert macros
+    assert set(re.findall(r"""\bsay\(\s*["'](\w+)["']""", code)) <= macros
+    calls = [
+        name for name in macros if f"{name}(" in text.replace(f"macro {name}(", "")
+    ]
+    assert macros - set(re.findall(r"""["'](\w+)["']""", code)) <= set(calls)
+
+
+@pytest.mark.parametrize("template", TEMPLATES, ids=lambda path: path.stem)
+def test_templates_place_words_and_decide_nothing(template):
+    """A condition is a plural or an optional part: none is nested or has an else."""
+    text = template.read_text()
+    assert not re.search(r"\{%-? *(elif|else|for)\b", text)
+    for macro in text.split("endmacro"):
+        assert len(re.findall(r"\{%-? *if ", macro)) <= 3
 
 
 def test_a_column_that_needs_a_value_is_left_out_without_it():
@@ -66,17 +90,22 @@ def test_a_column_that_needs_a_value_is_left_out_without_it():
     assert [*dict.fromkeys(shown[1])][5] == "predicted after correction"
 
 
-def test_a_blank_line_begins_a_sentence_and_a_line_break_is_a_space():
-    told = sentences("notes", "cannot_tell", 2, 10, 1, False, False, "patients")
+def test_a_line_break_in_a_template_is_a_space_and_nothing_beside_a_tag():
+    audit = SimpleNamespace(
+        identity=Identity(unit="patients"),
+        categories=range(10),
+        settings={"fitted_on_these": False},
+    )
+    told = cannot_tell(audit, unjudged=2, left_out=1, missing_excluded=False)
     first = "Whether the score is right in 2 of the 10 cells (subgroup and risk range): they do not have enough "
     assert told[0] == f"{first}data."
     assert told[1].endswith(
         " 1 subgroup with too few patients: it is shown below but not tested."
     )
     assert len(told) == 4
-    excluded = sentences("notes", "cannot_tell", 2, 10, 1, True, False, "patients")[1]
+    excluded = cannot_tell(audit, unjudged=2, left_out=1, missing_excluded=True)[1]
     assert " with too few patients or a missing value: it is shown" in excluded
-    assert sentence("verdict", "subgroups", 1) == "the subgroup tested"
+    assert sentence("verdict", "subgroups", n=1) == "the subgroup tested"
 
 
 def within(label, share, people=200):
@@ -108,7 +137,7 @@ def test_a_limit_that_is_withheld_is_not_told_as_a_large_error():
 
 
 def told_limits(claims, who):
-    return sentence("verdict", "certificate", claims, who).partition(" is right ")[2]
+    return certificate(claims, who).partition(" is right ")[2]
 
 
 def test_a_cell_is_told_where_groups_differ_and_none_can_be_named():
@@ -139,7 +168,7 @@ def test_a_cell_is_told_where_groups_differ_and_none_can_be_named():
         {"estimate": 0.11, "predicted": 0.08, "label": "old"},
     )
     told = [
-        " ".join(sentences("verdict", "miscalibrated", claims, {}, who))
+        " ".join(miscalibrated(claims, {}, who))
         for claims in ([unnamed], [unnamed, replace(claim, **numbers)])
     ]
     assert told[0].endswith(
@@ -154,7 +183,7 @@ def test_a_correction_that_changes_nobody_is_no_reason_to_use_a_wrong_score():
     wrong = SimpleNamespace(
         verdict=SimpleNamespace(errors=["one"]), identity=Identity(unit="visits")
     )
-    told = sentences("notes", "unchanged", wrong, "risk")
+    told = unchanged(wrong, "risk")
     assert told == [
         "“risk” is still miscalibrated: decide whether to fit again with more, or more recent, visits, to "
         "restrict its use, or to use it as it is."
@@ -162,7 +191,7 @@ def test_a_correction_that_changes_nobody_is_no_reason_to_use_a_wrong_score():
     right = SimpleNamespace(
         verdict=SimpleNamespace(errors=[]), identity=Identity(unit="visits")
     )
-    assert sentences("notes", "unchanged", right, "risk") == ["Use “risk” as it is."]
+    assert unchanged(right, "risk") == ["Use “risk” as it is."]
 
 
 def told_changes(same, n):
@@ -175,24 +204,19 @@ def told_changes(same, n):
         {"group": g, "change": c, "brier_change": "could be chance"}
         for g, c in zip(names, change)
     ]
-    labels = dict(zip(names, names))
-    return " ".join(
-        sentences(
-            "comparison",
-            "changes",
-            "new",
-            "old",
-            False,
-            False,
-            (),
-            [],
-            rows,
-            labels,
-            0.03,
-            [],
-            None,
-        )
+    found = Changes(
+        "new",
+        "old",
+        claims=[],
+        groups=rows,
+        crossed=[],
+        newly_off=(),
+        labels=dict(zip(names, names)),
+        unchanged=False,
+        fitted_to_these=False,
+        who=Identity(unit="visits"),
     )
+    return " ".join(change_sentences(found))
 
 
 def test_changes_that_are_too_small_to_matter_are_told_apart_from_chance():
@@ -214,9 +238,8 @@ def test_changes_that_are_too_small_to_matter_are_told_apart_from_chance():
 
 def test_a_correction_that_is_better_for_nobody_is_not_to_be_used():
     def steps(better):
-        return " ".join(
-            sentences("notes", "errors_found", [], "new", 0, better, "visits")
-        )
+        corrected = Corrected("new", worse=0, better=better)
+        return " ".join(error_remains(corrected, groups_named=False))
 
     assert steps(0).startswith(
         "“new” is not shown to be better for any group: do not use it."
@@ -227,12 +250,10 @@ def test_a_correction_that_is_better_for_nobody_is_not_to_be_used():
 
 
 def test_a_typical_gap_that_chance_explains_is_not_printed_as_zero():
-    assert sentence("comparison", "typical", 0.0002, 0.0, False).startswith(
-        "No typical gap of a cell"
-    )
-    assert "0.5 percentage points before, 0.0 after" in sentence(
-        "comparison", "typical", 0.005, 0.0, True
-    )
+    nothing = typical_gap(0.0002, 0.0, sure=False)
+    assert nothing.startswith("No typical gap of a cell")
+    some = typical_gap(0.005, 0.0, sure=True)
+    assert "0.5 percentage points before, 0.0 after" in some
 
 
 def test_of_groups_that_the_verdict_does_not_name_those_with_most_evidence_come_first():

@@ -9,7 +9,8 @@ import pytest
 
 from propcal import Atoms, compare_sites
 from propcal.auditing.statistics.measures import Estimate
-from propcal.documents.sites import finding_text, sites_document, sites_section
+from propcal.documents.sentences.travel import finding as finding_text
+from propcal.documents.sites import sites_document, sites_section
 from propcal.errors import InputError
 from propcal.monitoring.held_out import Travel, with_findings
 from propcal.protect.protected_sites import protected_sites

@@ -314,7 +314,7 @@ def _of_rows(
 def _notes(
     names: list[str], fitted: dict[str, bool | None], unit: str
 ) -> tuple[str, ...]:
-    from propcal.documents.audit_sentences import fitting_note
+    from propcal.documents.sentences.notes import fitting_note
     from propcal.documents.words import words
 
     notes = [

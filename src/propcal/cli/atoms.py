@@ -281,7 +281,7 @@ def _report(
     from propcal.core.atoms import LeftOutReport
     from propcal.core.loss_bounds import are_coarse
     from propcal.core.reduction import without_keys
-    from propcal.documents.words import sentences
+    from propcal.documents.sentences.files import atoms_written
 
     patterns = without_keys(atoms).patterns
     n_sites = len(site_names(atoms))
@@ -289,8 +289,18 @@ def _report(
     grid = grid_words(atoms.resolution_bits)
     written = f"{output} ({output.stat().st_size:,} bytes)"
     few = 0 if atoms.shared is None else int(are_coarse(atoms).sum())
-    about = patterns, n_sites, left_out, written, grid, folded, counted, few
-    for line in sentences("files", "atoms", atoms, *about):
+    lines = atoms_written(
+        atoms,
+        patterns,
+        n_sites,
+        left_out=left_out,
+        file=written,
+        grid=grid,
+        folded=folded,
+        counted=counted,
+        n_coarse=few,
+    )
+    for line in lines:
         say(line)
     say(f"  propcal audit {quote(str(output))}")
     say(f"  propcal fit {quote(str(output))} -o model.json")

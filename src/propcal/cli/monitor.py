@@ -171,7 +171,7 @@ def _say_added(added: Added, monitor: Monitor, *, read: bool) -> None:
     """Which periods were added to the state; `read` says whether there were any
     files.
     """
-    from propcal.documents.words import sentences
+    from propcal.documents.sentences.files import periods_added
     from propcal.reading.periods import days
 
     ready = None
@@ -179,9 +179,7 @@ def _say_added(added: Added, monitor: Monitor, *, read: bool) -> None:
         ready = monitor.calendar.end(min(added.held_back)) + timedelta(
             days=days(monitor.delay)
         )
-    for line in sentences(
-        "files", "added", added, monitor.identity, monitor.delay, ready, read
-    ):
+    for line in periods_added(added, monitor.identity, monitor.delay, ready, read=read):
         say(line)
 
 

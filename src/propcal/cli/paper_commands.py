@@ -773,16 +773,12 @@ def run_trials(experiment: Experiment, jobs: int | None) -> None:
     """Run what is left, and show how far it is: a status line on a terminal, lines in a
     log.
     """
-    from propcal.documents.words import sentences
+    from propcal.documents.sentences.files import trial_sentences
 
     units = experiment.units()
     total = experiment.n_trials
     left = sum(len(unit.settings) for unit in units)
-    echo(
-        "\n".join(
-            sentences("files", "trials", experiment, len(experiment.visits.frame), left)
-        )
-    )
+    echo("\n".join(trial_sentences(experiment, len(experiment.visits.frame), left)))
     if not units:
         return
     for note in experiment.notes():

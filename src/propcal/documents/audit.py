@@ -50,7 +50,8 @@ from propcal.documents.blocks import (
 from propcal.documents.charts import LOOKS, Chart, Forest
 from propcal.documents.data import audit_content
 from propcal.documents.risk_ranges import groups_apart, risk_ranges
-from propcal.documents.words import all_words, sentence, table, words
+from propcal.documents.sentences import verdict
+from propcal.documents.words import all_words, table, words
 from propcal.numbers import (
     IN_SENTENCE,
     ON_PAGE,
@@ -324,7 +325,7 @@ def _groups(audit: Audit, score: str) -> Section:
     rows = row_dicts(audit.groups)
     for row in rows:
         row |= {"look": look_of(row), "mark": _mark(row), "told": _finding(row)}
-        row["explained"] = sentence("verdict", "explained", row)
+        row["explained"] = verdict.explained(row)
     kept, left_out = (
         [row for row in rows if bool(row["kept"]) is way] for way in (True, False)
     )

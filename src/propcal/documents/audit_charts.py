@@ -34,7 +34,9 @@ from propcal.documents.charts import (
     row_axis,
 )
 from propcal.documents.risk_ranges import heat_rows
-from propcal.documents.words import all_words, sentence, sentences
+from propcal.documents.sentences.pictures import RangesShown, dc_lines
+from propcal.documents.sentences.pictures import chosen_groups as chosen_groups_note
+from propcal.documents.words import all_words
 from propcal.errors import InputError, refused
 from propcal.numbers import IN_TEXT, known
 
@@ -397,9 +399,8 @@ def dc(a: Audit, groups: Any = None) -> Chart:
     ]
     floored = rho if rho > table["lowest_rate"].min() else 0.0
     by_chance = a.losses["floor_95"]["dc"] if groups is None else np.nan
-    note = sentences(
-        "notes", "dc_chart", floored, by_chance, len(drawn), len(known), len(table)
-    )
+    ranges = RangesShown(len(drawn), len(known), len(table))
+    note = dc_lines(floored, by_chance, ranges)
     height = 47 * len(drawn)
     description = "The groups whose rates differ most, by predicted risk."
     return Plot(
@@ -575,7 +576,7 @@ def chosen_groups(
     kept = order.head(most)
     if by_ratio:
         kept = kept.sort_values(RATIO, kind="stable", na_position="last")
-    said = sentence(
-        "notes", "chosen", len(kept), len(others), len(there), bool(named.any())
+    note = chosen_groups_note(
+        len(kept), len(others), len(there), verdict_names_some=bool(named.any())
     )
-    return Chosen(a.groups.loc[[*a.groups.index[everybody], *kept.index]], said)
+    return Chosen(a.groups.loc[[*a.groups.index[everybody], *kept.index]], note)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -18,21 +18,19 @@ from propcal.auditing import names as finding
 from propcal.auditing.audit_claims import certificate, events_needed, shown_within
 from propcal.auditing.audit_tables import row_dicts
 from propcal.auditing.bin_free import BinFree
-from propcal.auditing.claims import FITTING, Claim, Note, Verdict, numbers_of
+from propcal.auditing.claims import Claim, Note, Verdict, numbers_of
 from propcal.auditing.findings import Findings
 from propcal.auditing.loss_intervals import RATIO_ERROR, ranges_unsure, shared_bounds
-from propcal.auditing.profile import FEWEST_EFFECTIVE
-from propcal.auditing.statistics.hypothesis_tests import SIGNIFICANCE
 from propcal.auditing.statistics.measures import reversed_area
 from propcal.core.atoms import Atoms
 from propcal.core.groups import MISSING
 from propcal.documents.blocks import At, Block, Details, Items, Paragraphs, Section
+from propcal.documents.sentences import methods, notes, verdict
+from propcal.documents.sentences import next_steps as steps
+from propcal.documents.sentences.notes import fitting_note, reversed_ranking
 from propcal.documents.words import (
-    VITAL,
     all_words,
     at_most,
-    sentence,
-    sentences,
     table,
     words,
 )
@@ -46,6 +44,7 @@ if TYPE_CHECKING:
 MOST_SENTENCES = 4  # what does not fit is in the tables
 # if the score could be off by more than this share overall, the data cannot judge it
 TOO_UNSURE = 0.3
+EXACT_BITS = 32  # of scores that were not rounded
 
 
 def verdict_of(
@@ -61,217 +60,187 @@ def verdict_of(
     is shown to be right to within it. Nothing is certified of a score that was fitted
     to these people.
     """
-    rule = findings.rule
-    untested = findings.untested
-    fitted = bool(findings.fitted_on_these)
-    within = rule.within
-    unit = identity.unit
-    identity = findings.subject(identity)
+    who = findings.subject(identity)
     tests = findings.shown.tests
-    conclusion = findings.conclusion
-    too_small = sentence(
-        "verdict",
-        "too_small",
-        rule,
-        unit,
-        findings.people.frequencies,
-        FEWEST_EFFECTIVE,
-    )
-    if untested:
-        return Verdict(
-            finding.UNTESTED,
-            (f"{identity.subject} was not tested: {untested}.",),
-            tests,
-        )
+    if findings.untested:
+        reason = f"{who.subject} was not tested: {findings.untested}."
+        return Verdict(finding.UNTESTED, (reason,), tests)
+
     area = reversed_area(groups.iloc[0])
-    if area is None:
-        first = []
-    else:
-        first = sentences("notes", "reversed", area, identity)
-    judged, texts, shown = _judged(
-        claims, groups, identity, too_small, conclusion, fitted=fitted
+    warning = [] if area is None else [reversed_ranking(area, who)]
+    fitted = bool(findings.fitted_on_these)
+    too_small = verdict.too_small(
+        findings.rule, identity.unit, frequencies=findings.people.frequencies
     )
-    if (
-        within is not None
-        and groups["finding"].iloc[0] != finding.NOT_ENOUGH
-        and not fitted
-    ):
-        everywhere, shown = shown_within(groups, within)
-        if conclusion:
-            everywhere = conclusion.startswith(finding.SHOWN)
-        judged = (
-            f"{finding.SHOWN if everywhere else finding.NOT_SHOWN} {at_most(within)}"
-        )
-        kept = texts[:2] if claims else []
-        asked = (_everywhere if everywhere else _margins)(
-            shown, groups, identity, within
-        )
-        texts = [*asked[: MOST_SENTENCES - len(first) - len(kept)], *kept]
-    texts = [*first, *texts]
-    if (
-        len(texts) > MOST_SENTENCES
-        and judged == finding.MISCALIBRATED
-        and claims[-1].kind == "cell"
-    ):
-        cell = texts.pop()  # the last one; the tables have what the others leave out
-        texts[MOST_SENTENCES - 1] = (
-            f"{texts[MOST_SENTENCES - 1].removesuffix('.')}; {cell[0].lower()}{cell[1:]}"
-        )
-    texts = texts[:MOST_SENTENCES]
+    conclusion = findings.conclusion
+    judged = _judged(claims, groups, who, too_small, conclusion, fitted=fitted)
+
+    within = findings.rule.within
+    enough = groups["finding"].iloc[0] != finding.NOT_ENOUGH
+    if within is not None and enough and not fitted:
+        kept = judged.sentences[:2] if claims else []
+        room = MOST_SENTENCES - len(warning) - len(kept)
+        margin = _judged_within(within, groups, who, conclusion)
+        judged = margin._replace(sentences=[*margin.sentences[:room], *kept])
+
+    texts = [*warning, *judged.sentences]
+    if judged.conclusion == finding.MISCALIBRATED and claims[-1].kind == "cell":
+        texts = _with_cell_in_the_last(texts)
     return Verdict(
-        judged, tuple(texts), tests, (*claims, *shown), ranks_backwards=bool(first)
+        judged.conclusion,
+        tuple(texts[:MOST_SENTENCES]),
+        tests,
+        (*claims, *judged.limits),
+        ranks_backwards=bool(warning),
     )
+
+
+class Judged(NamedTuple):
+    """A conclusion, its sentences, and claims of how far off the score can be."""
+
+    conclusion: str
+    sentences: list[str]
+    limits: tuple[Claim, ...] = ()
+
+
+def _with_cell_in_the_last(texts: list[str]) -> list[str]:
+    """Sentences of which the last one is about a cell: if there are too many, it joins
+    the last one that has room, and the tables have what is left out.
+    """
+    if len(texts) <= MOST_SENTENCES:
+        return texts
+    *others, cell = texts
+    last = others[MOST_SENTENCES - 1].removesuffix(".")
+    return [*others[: MOST_SENTENCES - 1], f"{last}; {cell[0].lower()}{cell[1:]}"]
 
 
 def _judged(
     claims: tuple[Claim, ...],
     groups: pd.DataFrame,
-    identity: Identity,
+    who: Identity,
     too_small: str,
     conclusion: str,
     *,
     fitted: bool,
-) -> tuple[str, list[str], tuple[Claim, ...]]:
-    """The conclusion, its sentences, and claims of how far off the score can be."""
-    everybody = groups.iloc[0]
+) -> Judged:
+    """What the claims come to; without any, whether anything could have been found."""
+    everybody: Any = groups.iloc[0]
     if claims:
-        texts = sentences("verdict", "miscalibrated", claims, everybody, identity)
-        return finding.MISCALIBRATED, texts, ()
-    tested = groups[groups["kept"].astype(bool) & (groups["finding"] == finding.CHANCE)]
-    overall_row = Claim(
+        texts = verdict.miscalibrated(claims, everybody, who)
+        return Judged(finding.MISCALIBRATED, texts)
+
+    overall = Claim(
         "overall", everybody["group"], everybody["label"], "", **numbers_of(everybody)
     )
+    tested = groups[groups["kept"].astype(bool) & (groups["finding"] == finding.CHANCE)]
     judged = everybody["finding"] == finding.CHANCE
     if not judged or (len(groups) > 1 and len(tested) < 2):
-        return (
-            finding.NOT_ENOUGH,
-            sentences(
-                "verdict", "not_enough", judged, overall_row, identity, too_small
-            ),
-            (),
-        )
-    shown = () if fitted else certificate(groups)
+        texts = verdict.not_enough(overall, who, too_small, judged=judged)
+        return Judged(finding.NOT_ENOUGH, texts)
+
+    limits = () if fitted else certificate(groups)
     error = tested["certain_within"].iloc[0]
     if error > TOO_UNSURE and conclusion != finding.NONE_FOUND:
-        return (
-            finding.NOT_ENOUGH,
-            sentences("verdict", "too_few", error, overall_row, identity),
-            shown[:1],
-        )
-    texts = sentences(
-        "verdict", "none_found", len(tested) - 1, everybody["people"], shown, identity
-    )
-    return finding.NONE_FOUND, texts, shown
+        texts = verdict.too_few(error, overall, who)
+        return Judged(finding.NOT_ENOUGH, texts, limits[:1])
+
+    texts = verdict.none_found(len(tested) - 1, everybody["people"], limits, who)
+    return Judged(finding.NONE_FOUND, texts, limits)
 
 
-def _everywhere(
-    _: Sequence[Claim], groups: pd.DataFrame, identity: Identity, within: float
-) -> list[str]:
-    n = int((groups["kept"].astype(bool) & groups["shown_within"].notna()).sum()) - 1
-    untested = len(groups) - 1 - n
-    people = groups["people"].iloc[0]
-    return sentences(
-        "verdict", "everywhere", n, untested, people, at_most(within), identity
-    )
+def _judged_within(
+    share: float, groups: pd.DataFrame, who: Identity, conclusion: str
+) -> Judged:
+    """Whether the score is shown to be right to within a share."""
+    everywhere, claims = shown_within(groups, share)
+    if conclusion:
+        everywhere = conclusion.startswith(finding.SHOWN)
 
-
-def _margins(
-    claims: Sequence[Claim], groups: pd.DataFrame, identity: Identity, within: float
-) -> list[str]:
-    tested = row_dicts(
-        groups[groups["kept"].astype(bool) & groups["certain_within"].notna()]
-    )
-    numbers = [groups[name].iloc[0] for name in ("mean_score", "design_effect")]
-    events = events_needed(within, *(numbers if all(map(known, numbers)) else ()))
-    return sentences(
-        "verdict", "margins", claims, tested, events, at_most(within), identity
-    )
+    kept = groups["kept"].astype(bool)
+    if everywhere:
+        shown = finding.SHOWN
+        n_subgroups = int((kept & groups["shown_within"].notna()).sum()) - 1
+        untested = len(groups) - 1 - n_subgroups
+        people = groups["people"].iloc[0]
+        texts = verdict.shown_everywhere(n_subgroups, untested, people, share, who)
+    else:
+        shown = finding.NOT_SHOWN
+        tested = row_dicts(groups[kept & groups["certain_within"].notna()])
+        numbers = [groups[name].iloc[0] for name in ("mean_score", "design_effect")]
+        events = events_needed(share, *(numbers if all(map(known, numbers)) else ()))
+        texts = verdict.margins(claims, tested, events, share, who)
+    return Judged(f"{shown} {at_most(share)}", texts, tuple(claims))
 
 
 def notes_of(
     findings: Findings, identity: Identity, groups: pd.DataFrame
 ) -> tuple[str, ...]:
     """Everything that applies to these people; `groups` is the table of the audit."""
+    rule = findings.rule
+    people = findings.people
     everybody = groups.iloc[0]
-    left_out = groups[~groups["kept"].astype(bool)]
-    # else, the verdict says so
-    if findings.untested:
-        area = reversed_area(everybody)
-    else:
-        area = None
-    notes: list[str] = [
-        Note(text, vital=True)
-        for text in sentences("notes", "of_data", findings.people, area, identity)
-    ]
-    if findings.fitted_on_these is not None:
-        notes.append(fitting_note(findings.fitted_on_these, unit=identity.unit))
-    if findings.table.collection.left_out:
-        covered = len(findings.table.collection)
-    else:
-        covered = 0
-    why = sorted(set(left_out["reason"]))
-    rate = findings.people.outcome_rate
-    about = (
-        len(left_out),
-        why,
-        covered,
-        rate,
-        _of_scores(findings, identity.unit),
-        not findings.untested,
-    )
-    more = sentences(
-        "notes", "of_people", findings.people, findings.rule, *about, identity
-    )
+    outcome_rate = people.outcome_rate
+    reasons = groups.loc[~groups["kept"].astype(bool), "reason"]
+    collection = findings.table.collection
+    covered = len(collection) if collection.left_out else 0
+
+    # with tests, the verdict warns of a score that ranks people the wrong way round
+    area = reversed_area(everybody) if findings.untested else None
+    corrected = findings.fitted_on_these
+    about_fit = []
+    if corrected is not None:
+        about_fit.append(fitting_note(corrected, unit=identity.unit))
     return (
-        *notes,
-        *(Note(note.removeprefix(VITAL), vital=note[0] == VITAL) for note in more),
+        *notes.data_notes(people, area, identity),
+        *about_fit,
+        *notes.missing_notes(people, rule, identity),
+        *notes.group_notes(len(reasons), sorted(set(reasons)), covered, rule, identity),
+        *notes.outcome_notes(people, outcome_rate, rule, identity),
+        *_notes_on_scores(findings, identity.unit),
+        *notes.weight_notes(people, identity, tested=not findings.untested),
     )
 
 
-def _of_scores(findings: Findings, unit: str) -> list[str]:
+def _notes_on_scores(findings: Findings, unit: str) -> list[Note]:
     """What merging or rounding scores can have changed."""
     corrected = findings.fitted_on_these is not None
     if findings.shared is None:
-        rounded = findings.people.resolution_bits < 32
-        if rounded:
-            return sentences("notes", "rounding", findings.people, corrected, unit)
+        if findings.people.resolution_bits < EXACT_BITS:
+            return [notes.rounding_note(findings.people, unit, corrected=corrected)]
         return []
-    bounds = None if corrected else shared_bounds(findings.shared)
+
+    assert findings.shared.shared is not None
+    merged = notes.shared_notes(findings.shared.shared, unit)
     losses = findings.shared_losses
-    unsure = losses is not None and ranges_unsure(losses)
-    return sentences(
-        "notes", "shared", findings.shared.shared, bounds, losses, unsure, RATIO_ERROR, unit
+    if corrected or losses is None:
+        return merged
+    bounds = shared_bounds(findings.shared)
+    unsure = ranges_unsure(losses)
+    bound = notes.shared_bounds_note(
+        bounds, losses, RATIO_ERROR, unit, ranges_unsure=unsure
     )
-
-
-def fitting_note(
-    fitted: bool, name: str = "The correction", *, unit: str = "people"
-) -> str:
-    """Whether a correction is judged by the people it was fitted to."""
-    return Note(
-        sentence("notes", "fitting", fitted, name, unit), vital=True, about=FITTING
-    )
+    return [*merged, bound]
 
 
 def shared_site_notes(parts: Mapping[str, Atoms], aurocs: Iterable[Any]) -> list[str]:
     """What a reader of measures of sites must know about atoms that were shared."""
-    shared = [
-        (one, value)
-        for one, value in zip(parts.values(), aurocs)
-        if one.shared is not None
-    ]
-    bounds = [(shared_bounds(one), value) for one, value in shared]
-    if not bounds:
+    fewest = []
+    ratios = []
+    higher = [0.0]  # how far the AUROC of the exact scores can be above the one shown
+    lower = [0.0]
+    for atoms, auroc in zip(parts.values(), aurocs):
+        if atoms.shared is None:
+            continue
+        bounds = shared_bounds(atoms)
+        fewest.append(atoms.shared.fewest)
+        ratios.append(bounds.ratio)
+        if auroc == auroc:
+            higher.append(bounds.auroc[1] - auroc)
+            lower.append(auroc - bounds.auroc[0])
+    if not fewest:
         return []
-    fewest = min(one.shared.fewest for one, _ in shared if one.shared is not None)
-    higher = max(
-        [0.0, *(bound.auroc[1] - value for bound, value in bounds if value == value)]
-    )
-    lower = max(
-        [0.0, *(value - bound.auroc[0] for bound, value in bounds if value == value)]
-    )
-    ratio = max(bound.ratio for bound, _ in bounds)
-    return sentences("notes", "shared_sites", fewest, ratio, RATIO_ERROR, higher, lower)
+    most = max(ratios), RATIO_ERROR, max(higher), max(lower)
+    return [notes.shared_sites_note(min(fewest), *most)]
 
 
 def bin_free_summary(
@@ -282,15 +251,15 @@ def bin_free_summary(
     """
     if table is None:
         why = untested or "there are not enough data to judge anybody"
-        return BinFree(
-            f"No measures without bins: {why}.",
-            pd.DataFrame(columns=["group", "measure"]),
-        )
+        empty = pd.DataFrame(columns=["group", "measure"])
+        return BinFree(f"No measures without bins: {why}.", empty)
+
     named = table.assign(label=[labels.get(name, name) for name in table["group"]])
-    ecce, smooth = (named[named["measure"] == name] for name in ("ecce", "smooth_ece"))
-    worst = ecce.iloc[int(ecce["sigma"].argmax())]
-    lowest = smooth.iloc[int(smooth["adjusted_p"].argmin())]
-    return BinFree(sentence("notes", "bin_free", worst, lowest, SIGNIFICANCE), named)
+    ecce = named[named["measure"] == "ecce"]
+    smooth = named[named["measure"] == "smooth_ece"]
+    worst: Any = ecce.iloc[int(ecce["sigma"].argmax())]
+    lowest: Any = smooth.iloc[int(smooth["adjusted_p"].argmin())]
+    return BinFree(notes.bin_free_sentence(worst, lowest), named)
 
 
 def _unjudged(audit: Audit) -> int:
@@ -299,22 +268,18 @@ def _unjudged(audit: Audit) -> int:
 
 def mostly_unjudged(audit: Audit) -> bool:
     """Whether nothing was found, but most cells do not have enough data."""
-    return audit.verdict.conclusion == finding.NONE_FOUND and 2 * _unjudged(
-        audit
-    ) > len(audit.categories)
+    nothing_found = audit.verdict.conclusion == finding.NONE_FOUND
+    return nothing_found and 2 * _unjudged(audit) > len(audit.categories)
 
 
 def cannot_tell(audit: Audit) -> list[str]:
     """What remains open."""
-    left_out = audit.groups.loc[~audit.groups["kept"].astype(bool), "reason"]
-    about = (
-        len(left_out),
-        MISSING in set(left_out),
-        audit.settings["fitted_on_these"],
-        audit.identity.unit,
-    )
-    return sentences(
-        "notes", "cannot_tell", _unjudged(audit), len(audit.categories), *about
+    reasons = audit.groups.loc[~audit.groups["kept"].astype(bool), "reason"]
+    return steps.cannot_tell(
+        audit,
+        unjudged=_unjudged(audit),
+        left_out=len(reasons),
+        missing_excluded=MISSING in set(reasons),
     )
 
 
@@ -324,9 +289,8 @@ def next_steps(
     """What to do; `corrected` names a corrected score, which is `worse` or `better` for
     some groups.
     """
-    return sentences(
-        "notes", "next_steps", audit, corrected, worse, better, mostly_unjudged(audit)
-    )
+    correction = steps.Corrected(corrected, worse, better) if corrected else None
+    return steps.next_steps(audit, correction, mostly_unjudged=mostly_unjudged(audit))
 
 
 def methods_section(audit: Audit, notes: Sequence[str], suppress: int) -> Section:
@@ -373,16 +337,19 @@ def methods_section(audit: Audit, notes: Sequence[str], suppress: int) -> Sectio
 
 def lead(audit: Audit) -> str:
     """How many people, and how many of them had the outcome."""
-    return sentence("methods", "lead", audit.settings, audit.identity)
+    return methods.lead(audit.settings, audit.identity)
 
 
 def paragraphs(audit: Audit) -> list[str]:
     """What was done, in sentences for a methods section."""
     kept = audit.groups["kept"].astype(bool)
-    s = audit.settings
-    counts = int(kept.sum()) - 1, int((~kept).sum())
-    return sentences(
-        "methods", "methods", s, audit.identity, _attributes(s), _seed(s), *counts
+    return methods.methods(
+        audit.settings,
+        audit.identity,
+        attributes=_attributes(audit.settings),
+        seed=_seed(audit.settings),
+        kept=int(kept.sum()) - 1,
+        left_out=int((~kept).sum()),
     )
 
 

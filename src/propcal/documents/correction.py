@@ -18,7 +18,6 @@ from propcal.core.correction.explain import (
     ALL_SCORES,
     LOG_ODDS,
     Explanation,
-    is_feature,
 )
 from propcal.core.correction.fit_summary import (
     OUTSIDE,
@@ -35,7 +34,11 @@ from propcal.core.reduction import without_clusters
 from propcal.documents.audit_charts import unknown
 from propcal.documents.blocks import Block, Column, Details, Document, Paragraphs, Table
 from propcal.documents.charts import Axis, Mark, Plot, round_axis, row_axis
-from propcal.documents.words import sentence, sentences, table, words
+from propcal.documents.sentences import correction as wording
+from propcal.documents.sentences import explanation as wording_of_one
+from propcal.documents.sentences import files, fit
+from propcal.documents.sentences.explanation import Change, Story
+from propcal.documents.words import table, words
 from propcal.errors import plain
 from propcal.numbers import IN_TEXT, adding_up, capital, listed, plural, risk_range
 from propcal.options import Identity
@@ -61,16 +64,14 @@ def fit_sentences(summary: FitSummary, fewest: int) -> list[str]:
     """The summary in sentences; counts of fewer people that were left out are not
     given.
     """
-    if summary.correction is None:
-        points = None
-    else:
-        points = summary.correction.points
-    counts = summary.count(WITHIN_NOISE), summary.count(OUTSIDE)
-    texts = sentences("fit", "what_was_done", summary, points, *counts)
+    points = summary.correction.points
+    noise = summary.count(WITHIN_NOISE)
+    outside = summary.count(OUTSIDE)
+    texts = fit.what_was_done(summary, points, noise=noise, outside=outside)
     texts += attribute_sentences(summary.effects, summary.without_effect)
-    if summary.gains is not None and summary.correction is not None:
+    if summary.gains is not None:
         shares = adding_up([100 * share for share in summary.gains.shares], 100)
-        texts += sentences("fit", "gains", summary.gains, points, shares, summary.unit)
+        texts += fit.gains(summary.gains, points, shares, summary.unit)
     texts += [plain(f"{capital(note)}.") for note in summary.notes]
     left_out = summary.left_out.sentence(
         fewest, unit=summary.unit, labels=summary.level_labels
@@ -81,7 +82,7 @@ def fit_sentences(summary: FitSummary, fewest: int) -> list[str]:
 def worst_cells(summary: FitSummary) -> list[str]:
     """The worst of the cells that are not within tolerance, one line each."""
     rows = _cells_off(summary)
-    lines = [sentence("fit", "cell", row) for row in rows[:MOST_LISTED]]
+    lines = [fit.cell(row) for row in rows[:MOST_LISTED]]
     more = len(rows) - len(lines)
     if more:
         return [*lines, f"... and {more:,} more; see to_frame()"]
@@ -109,9 +110,7 @@ def attribute_sentences(
         )
         / 10
     )
-    return sentences(
-        "fit", "attributes", used, idle, most, [plain(name) for name in without]
-    )
+    return wording.attributes(used, idle, most, [plain(name) for name in without])
 
 
 def fit_document(summary: FitSummary) -> Document:
@@ -167,7 +166,7 @@ def fit_lines(
         who = names.count(n)
     else:
         who = f"fewer than {suppress} {names.unit}"
-    yield sentence("fit", "whom", type(model).__name__, who, len(every), reads)
+    yield fit.whom(type(model).__name__, who, len(every), reads)
     yield from model.fit_summary_.sentences(suppress)
     shifts = [
         update for update in model.correction_.update_list() if not isnan(update.shift)
@@ -179,14 +178,9 @@ def fit_lines(
     if small:
         limited = smooth_terms(model.groups_)[1]
         smooth = model.fit_summary_.smooth
-        about = (
-            len(small),
-            model.gamma,
-            names.unit,
-            smooth,
-            0 if limited else FEWEST_OF_A_TERM,
-        )
-        yield sentence("fit", "small_groups", *about)
+        fewest = 0 if limited else FEWEST_OF_A_TERM
+        about = len(small), model.gamma, names.unit
+        yield fit.small_groups(*about, smooth=smooth, fewest=fewest)
         for size in small[:MOST_SMALL]:
             yield f"  {called[size.group]}: {_count(size.people, suppress, names)}"
         if len(small) > MOST_SMALL:
@@ -224,7 +218,7 @@ def sharing_lines(exact: Correction, people: Atoms) -> list[str]:
         warnings.simplefilter("ignore")  # a level may have been left out for its size
         moved = np.abs(shared.apply_to_atoms(people) - exact.apply_to_atoms(people))
     mean = np.average(moved, weights=people.people)
-    return sentences("files", "sharing", exact, shared, mean, moved.max())
+    return files.sharing(exact, shared, mean, moved.max())
 
 
 def correction_document(correction: Correction) -> Document:
@@ -237,7 +231,7 @@ def correction_document(correction: Correction) -> Document:
         for key in ("alpha", "gamma", "rho", "eta")
         if key in about
     ]
-    facts = sentences("fit", "correction", correction, settings)
+    facts = wording.facts(correction, settings)
     order = np.argsort(-np.abs(correction.updates[:, 2]), kind="stable")[:MOST_ROWS]
     n = len(correction.updates)
     updates = correction.update_list()[
@@ -309,7 +303,7 @@ def provenance(correction: Correction) -> list[str]:
         for name, note in user
     ]
     notes = [[plain(text, LONGEST_NOTE) for text in pair] for pair in texts]
-    return sentences("fit", "provenance", correction, correction.about, notes)
+    return wording.provenance(correction, notes)
 
 
 def effects(correction: Correction) -> list[dict[str, Any]]:
@@ -426,7 +420,7 @@ def correction_blocks(correction: Correction) -> list[Block]:
     ]
     called = {each.patterns[0]: each.called(levels) for each in most}
     used = attribute_sentences(attribute_effects(correction), correction.not_read)
-    text = sentence("fit", "picture", reads, used, len(most), len(levels))
+    text = wording.picture(reads, used, len(most), len(levels))
     patterns = [
         Column(str(i), name, "decimal", 3) for i, name in enumerate(called.values())
     ]
@@ -464,39 +458,48 @@ def explanation_sentence(explanation: Explanation, person: int) -> str:
     """What happened to one person's score, for a reader who does not know the
     algorithm.
     """
-    changes = explanation.changes(person)
     corrected = explanation.corrected[person]
-    before, after = (
-        IN_TEXT.decimal(score, DIGITS)
-        for score in (explanation.score[person], corrected)
+    before = IN_TEXT.decimal(explanation.score[person], DIGITS)
+    after = IN_TEXT.decimal(corrected, DIGITS)
+    unseen = bool(explanation.unseen[person])
+    if not explanation.changes(person):
+        return wording_of_one.not_changed(before, unseen=unseen)
+    story = _story(explanation, person, before, after)
+    return wording_of_one.changed(
+        before, after, corrected, story, explanation, unseen=unseen
     )
+
+
+def _story(explanation: Explanation, person: int, before: str, after: str) -> Story:
+    """The changes of one person's score, rounded so that they add up as printed."""
+    changes = explanation.changes(person)
     named = changes[:MOST_NAMED]
     rest = changes[MOST_NAMED:]
-    moved = [units for _, units in named] + [sum(units for _, units in rest)]
+    moved = [units for _, units in named]
+    moved.append(sum(units for _, units in rest))
     scale = 10**DIGITS
     total = round(float(after) * scale) - round(float(before) * scale)
     printed = adding_up([units / UNIT * scale for units in moved], total)
-    signed = [IN_TEXT.decimal(n / scale, DIGITS, "+") for n in printed]
-    told = [(text, group) for text, (group, _), n in zip(signed, named, printed) if n]
+    *sizes, size_of_rest = (IN_TEXT.decimal(n / scale, DIGITS, "+") for n in printed)
+
+    told = [
+        Change(size, group)
+        for size, (group, _), n in zip(sizes, named, printed)
+        if n  # what is rounded to nothing is left out
+    ]
+    smaller = ""
     if printed[-1]:
-        smaller = f"{signed[-1]} from {plural(len(rest), 'smaller adjustment')}"
-    else:
-        smaller = ""
-    # bins in which the group that is named first has its curve and adjustments
+        smaller = f"{size_of_rest} from {plural(len(rest), 'smaller adjustment')}"
+    if not told:
+        return Story(told, by_curve=False, adjustments=0, smaller=smaller)
+
     bins = [
         reason.bin
         for reason in explanation.reasons_of(person)
-        if told and reason.group == told[0][1]
+        if reason.group == told[0].group
     ]
-    ways = ALL_SCORES in bins, len(bins) - bins.count(ALL_SCORES)
-    about = (
-        corrected,
-        explanation.unseen[person],
-        bool(changes),
-        explanation,
-        is_feature,
-    )
-    return sentence("fit", "why", before, after, told, smaller, *ways, *about)
+    by_curve = bins.count(ALL_SCORES)
+    return Story(told, bool(by_curve), len(bins) - by_curve, smaller)
 
 
 def explanation_document(explanation: Explanation) -> Document:

@@ -12,7 +12,6 @@ import pandas as pd
 
 from propcal.auditing.audit_tables import ENDS, row_dicts
 from propcal.auditing.compare import loss_of_everybody
-from propcal.auditing.names import MEASURE_NAMES
 from propcal.auditing.statistics.rate_intervals import NORMAL_REACH, wilson_interval
 from propcal.core.groups import Group
 from propcal.documents.audit_charts import named_groups
@@ -31,17 +30,11 @@ from propcal.documents.blocks import (
 )
 from propcal.documents.charts import Axis, Mark, Plot, Plots, axis_around, ratio_axis
 from propcal.documents.data import course_content
-from propcal.documents.words import (
-    all_words,
-    at_most,
-    sentence,
-    sentences,
-    table,
-    words,
-)
+from propcal.documents.sentences import course as wording
+from propcal.documents.words import all_words, at_most, table, words
 from propcal.monitoring.course import ALARM_RAISED, Course
 from propcal.monitoring.e_processes import ALARM
-from propcal.monitoring.held_out import FEWEST_FITTED, RECALIBRATED, Recalibration
+from propcal.monitoring.held_out import RECALIBRATED, Recalibration
 from propcal.numbers import known, without_limits
 from propcal.reading.periods import span_of
 
@@ -120,10 +113,10 @@ def course_sentences(course: Course) -> tuple[str, ...]:
     reference = _reference(course)
     if course.claims:
         others = row_dicts(groups[groups["alarm"] & ~groups["named"]])
-        return tuple(sentences("course", "alarm", course, reference, others))
+        return tuple(wording.alarm(course, reference, others))
     span = span_of(course.settings["periods"])
     limits = _right_to_within(groups)
-    return tuple(sentences("course", "no_alarm", course, span, reference, limits))
+    return tuple(wording.no_alarm(course, span, reference, limits))
 
 
 def _reference(course: Course) -> str:
@@ -157,26 +150,21 @@ def recalibration_sentence(recalibration: Recalibration) -> str:
     """Whether it helps: the log loss of everybody before and after, and groups that are
     further off.
     """
-    comparison = recalibration.comparison
-    spans = map(span_of, (recalibration.fitted, recalibration.judged))
-    loss = loss_of_everybody(comparison)
-    digits = MEASURE_NAMES["log_loss"].digits
-    unit = comparison.audits[RECALIBRATED].identity.unit
-    worse = comparison.worse_groups(RECALIBRATED)
-    about = loss, digits, unit, FEWEST_FITTED + 1, worse
-    return sentence("course", "recalibration", recalibration.answer, *spans, *about)
+    loss = loss_of_everybody(recalibration.comparison)
+    worse = recalibration.comparison.worse_groups(RECALIBRATED)
+    return wording.recalibration(recalibration, loss, worse)
 
 
 def next_steps(course: Course) -> list[str]:
     """What to do after looking."""
-    return sentences("course", "next_steps", course, _reference(course))
+    return wording.next_steps(course, _reference(course))
 
 
 def _methods(course: Course) -> list[str]:
     """How evidence, alarms and onsets were computed."""
     standing = list(all_words("course_methods", alarm=ALARM).values())
     kinds = [TEST_NAMES[kind] for kind in course.settings["tests"]]
-    return sentences("course", "methods", course, _reference(course), kinds, standing)
+    return wording.methods(course, _reference(course), kinds, standing)
 
 
 def _time_axis(course: Course, most: int) -> Axis:
@@ -311,7 +299,7 @@ def _groups(course: Course) -> Table:
             "raised": row["raised"] or "no alarm",
         }
         row |= {"test": TEST_NAMES[row["highest_test"]] if row["highest"] > 1 else ""}
-        row |= {"finding": sentence("course", "what_is_left", row)}
+        row |= {"finding": wording.what_is_left(row)}
     reference = course.settings["reference"]
     return table(
         "evidence",

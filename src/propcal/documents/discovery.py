@@ -21,7 +21,8 @@ from propcal.documents.blocks import (
     Verdict,
 )
 from propcal.documents.charts import SIDES, Chart, Forest, ForestRow, ratio_axis
-from propcal.documents.words import sentence, sentences, table, words
+from propcal.documents.sentences import discovery as wording
+from propcal.documents.words import table, words
 from propcal.numbers import Limit, capital, known, listed, without_limits
 from propcal.options import Identity
 from propcal.protect.results import protected_discovery
@@ -40,9 +41,7 @@ def discovery_document(
     repaired = [] if shown.protection is None else shown.protection.sentences
     further = {
         "Protected groups": repaired,
-        "Columns that were not searched": sentences(
-            "discovery", "not_searched", shown.left_out
-        ),
+        "Columns that were not searched": wording.not_searched(shown.left_out),
     }
     steps = [
         Items(
@@ -55,10 +54,7 @@ def discovery_document(
         tone = "few"
     else:
         tone = "noise"
-    texts = [
-        *sentences("discovery", "overall", shown),
-        *sentences("discovery", "others", shown),
-    ]
+    texts = [*wording.overall(shown), *wording.other_groups(shown)]
     return Document(
         brand="Search for groups",
         title=title or shown.identity.title or "Groups found by a search",
@@ -179,38 +175,31 @@ def discovery_sentences(
     discovery: Discovery, groups: Sequence[FoundGroup]
 ) -> tuple[str, ...]:
     """What was found, with a sentence for each of these groups."""
-    overall, others = (
-        sentences("discovery", name, discovery) for name in ("overall", "others")
-    )
-    findings = [finding(group, discovery.identity) for group in groups]
-    if discovery.protection is None:
-        repaired = []
-    else:
+    repaired: Sequence[str] = ()
+    if discovery.protection is not None:
         repaired = discovery.protection.sentences
-    around = (
-        *others,
+    return (
+        *wording.overall(discovery),
+        _how_many(discovery),
+        *(finding(group, discovery.identity) for group in groups),
+        *wording.other_groups(discovery),
         *repaired,
-        *sentences("discovery", "not_searched", discovery.left_out),
+        *wording.not_searched(discovery.left_out),
     )
-    return (*overall, _how_many(discovery), *findings, *around)
 
 
 def _how_many(discovery: Discovery) -> str:
-    return sentence(
-        "discovery", "how_many", discovery, whole(discovery.overall["events"])
-    )
+    return wording.how_many(discovery, whole(discovery.overall["events"]))
 
 
 def finding(group: FoundGroup, identity: Identity) -> str:
     """One group: what the test says, and whether interval and resamples agree with
     it.
     """
-    return sentence("discovery", "finding", group, whole(group.people), identity)
+    return wording.finding(group, whole(group.people), identity)
 
 
 def repairs(protection: Protection) -> list[str]:
     """How much of each protected group's error is removed."""
     columns = listed(list(protection.columns))
-    return sentences(
-        "discovery", "repairs", row_dicts(protection.table), protection.by, columns
-    )
+    return wording.repairs(row_dicts(protection.table), protection.by, columns)

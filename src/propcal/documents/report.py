@@ -17,7 +17,7 @@ from propcal.auditing.audit_tables import row_dicts
 from propcal.auditing.compare import Comparison
 from propcal.auditing.names import LOWER, MEASURE_NAMES, MISCALIBRATED, NONE_FOUND
 from propcal.auditing.printable_results import Pages
-from propcal.auditing.score_changes import BETTER, HARDLY, WORSE
+from propcal.auditing.score_changes import BETTER, WORSE
 from propcal.core.arguments import FEWEST_SHOWN
 from propcal.core.correction.fit_summary import FitSummary
 from propcal.core.groups import EVERYBODY
@@ -41,8 +41,11 @@ from propcal.documents.blocks import (
 )
 from propcal.documents.correction import correction_blocks, fit_blocks
 from propcal.documents.data import comparison_content
+from propcal.documents.sentences import comparison as wording
+from propcal.documents.sentences.claim_lists import of_kind
+from propcal.documents.sentences.next_steps import unchanged as unchanged_steps
 from propcal.documents.sites import sites_section
-from propcal.documents.words import sentence, sentences, table
+from propcal.documents.words import table
 from propcal.numbers import Limit, capital, known
 from propcal.protect.disclosure_rule import Rule
 from propcal.protect.protected_sites import protected_sites
@@ -131,7 +134,7 @@ def comparison_document(
         audit, name, ways.count(WORSE), ways.count(BETTER) + int(lower.sum())
     )
     if unchanged:
-        steps = sentences("notes", "unchanged", audit, comparison.base)
+        steps = unchanged_steps(audit, comparison.base)
     compared = [
         f"For comparison, “{other}”: {one.verdict.conclusion}. {' '.join(_besides_conclusion(one))}"
         for other, one in comparison.audits.items()
@@ -174,11 +177,9 @@ def _verdicts(comparison: Comparison, around: Around) -> list[Block]:
         else:
             changes = comparison.sentences(other)
         block = verdict_block(one, other)
-        unchanged = other in comparison.unchanged
-        if unchanged:
-            rest = sentences("notes", "unchanged", one, comparison.base)
-        else:
-            rest = block.sentences
+        rest = block.sentences
+        if other in comparison.unchanged:
+            rest = unchanged_steps(one, comparison.base)
         blocks.append(
             replace(block, sentences=_brief(changes, rest), places=At.SCREEN | At.CARD)
         )
@@ -221,7 +222,7 @@ def effect_sentences(comparison: Comparison, name: str) -> list[str]:
     sure = bool(((change["low"] > 0) | (change["high"] < 0)).any())
     return [
         *comparison.sentences(name),
-        sentence("comparison", "typical", *typical, sure),
+        wording.typical_gap(*typical, sure=sure),
     ]
 
 
@@ -304,29 +305,26 @@ def change_sentences(comparison: Comparison, name: str) -> list[str]:
     """Whether the people are those of the fit; who is better and who worse off; who is
     flagged.
     """
-    changes, flags = (
-        row_dicts(table[table["score"] == name])
-        for table in (comparison.changes, comparison.flags)
-    )
-    claims = sorted(comparison.claims_of(name), key=lambda claim: -abs(claim.size))
     base = comparison.audits[comparison.base]
     audit = comparison.audits[name]
-    before, after = (
-        {claim.direction for claim in one.verdict.claims if claim.kind == "overall"}
-        for one in (base, audit)
-    )
-    known = (
-        name in comparison.unchanged,
-        comparison.fitted_on_these(name),
-        after - before,
-    )
-    found = (
+    changes = comparison.changes[comparison.changes["score"] == name]
+    flags = comparison.flags[comparison.flags["score"] == name]
+    claims = sorted(comparison.claims_of(name), key=lambda claim: -abs(claim.size))
+    found = wording.Changes(
+        name,
+        comparison.base,
         claims,
-        changes,
-        base.labels,
-        HARDLY,
-        [row for row in flags if row["group"] == EVERYBODY.name],
+        groups=row_dicts(changes),
+        crossed=row_dicts(flags[flags["group"] == EVERYBODY.name]),
+        newly_off=_overall_errors(audit) - _overall_errors(base),
+        labels=base.labels,
+        unchanged=name in comparison.unchanged,
+        fitted_to_these=comparison.fitted_on_these(name),
+        who=audit.identity,
     )
-    return sentences(
-        "comparison", "changes", name, comparison.base, *known, *found, audit.identity
-    )
+    return wording.change_sentences(found)
+
+
+def _overall_errors(audit: Audit) -> set[str]:
+    """On which sides the score is shown to be wrong overall."""
+    return {claim.direction for claim in of_kind(audit.verdict.claims, "overall")}

@@ -36,7 +36,9 @@ from propcal.documents.charts import (
     ratio_axis,
     round_axis,
 )
-from propcal.documents.words import all_words, sentence, sentences, table, words
+from propcal.documents.sentences import sites as wording
+from propcal.documents.sentences import travel as travel_wording
+from propcal.documents.words import all_words, table, words
 from propcal.monitoring.held_out import Travel
 from propcal.numbers import ON_PAGE, excludes_one, known, without_limits
 from propcal.sites.compare_sites import Sites
@@ -51,7 +53,7 @@ SUBGROUPS = "Subgroups were not tested here; use propcal audit."
 def sites_document(sites: Sites, title: str | None = None) -> Document:
     """The document of a comparison of sites."""
     names = sites.identity
-    steps = sentences("sites", "next_steps", sites)
+    steps = wording.next_steps(sites)
     return Document(
         brand="Comparison of sites",
         title=title
@@ -242,7 +244,8 @@ def _travel(sites: Sites) -> list[Block]:
     if sites.travel is None:
         return []
     rows = [
-        row | {"finding": finding_text(row)} for row in row_dicts(sites.travel.table)
+        row | {"finding": travel_wording.finding(row)}
+        for row in row_dicts(sites.travel.table)
     ]
     blocks: list[Block] = [table("travel", rows)]
     bars = []
@@ -270,29 +273,15 @@ def _ratio_summary(sites: Sites) -> Any:
 
 def headline(sites: Sites) -> str:
     """The verdict in a few words."""
-    return sentence("sites", "headline", sites, _ratio_summary(sites))
+    return wording.headline(sites, _ratio_summary(sites))
 
 
 def site_sentences(sites: Sites) -> tuple[str, ...]:
     """What was found, in words, from claims; numbers may be limits."""
-    return tuple(
-        sentences(
-            "sites",
-            "sentences",
-            sites,
-            sites.pooled.loc[ALL_SITES],
-            _ratio_summary(sites),
-        )
-    )
-
-
-def finding_text(row: Any) -> str:
-    """What was found of the log loss, of the O/E ratio, and whether the corrected score
-    is off.
-    """
-    return sentence("sites", "finding", row)
+    pooled = sites.pooled.loc[ALL_SITES]
+    return tuple(wording.site_sentences(sites, pooled, _ratio_summary(sites)))
 
 
 def travel_sentence(travel: Travel) -> str:
     """Whether a correction transfers, in words."""
-    return sentence("sites", "travel", row_dicts(travel.table), travel.pooled)
+    return travel_wording.travel(row_dicts(travel.table), travel.pooled)

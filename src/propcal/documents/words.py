@@ -1,9 +1,9 @@
-"""What documents say: standing texts, sentences that are filled in, and tables as lists
-of columns.
+"""What documents say: standing texts, sentences whose places are filled in, and tables
+as lists of columns.
 
-words.toml has texts and tables.toml has tables. The files in sentences/ have macros,
-which take claims and numbers and return sentences: a blank line begins the next
-sentence, and a line break is a space, or nothing beside a tag.
+words.toml has texts and tables.toml has tables. The templates in sentences/ have a macro
+for each sentence or part of one, in which a line break is a space, or nothing beside a
+tag; the module of that name decides which of them apply.
 """
 
 from __future__ import annotations
@@ -23,9 +23,19 @@ from propcal import numbers
 from propcal.documents.blocks import At, Column, Table
 from propcal.errors import plain
 
-# between sentences, and before those that nobody may miss; no text has them
-NEXT = "\ufdd0"
-VITAL = "\ufdd1"
+# methods of numbers.IN_SENTENCE and functions of numbers that templates may use
+PRINTED = ("change", "ci", "count", "decimal", "interval", "percent", "points", "whole")
+FUNCTIONS = (
+    "are",
+    "capital",
+    "in_parentheses",
+    "listed",
+    "listed_some",
+    "p_equals",
+    "plural",
+    "risk_range",
+    "rough_percent",
+)
 
 
 def _file(name: str) -> str:
@@ -52,49 +62,26 @@ def _filled(text: str | list[str], values: Mapping[str, Any]) -> Any:
 
 
 def _macros(name: str) -> str:
-    """A file of sentences, in which only blank lines divide."""
-    text = re.sub(r"\n\s*\n\s*", NEXT, _file(f"sentences/{name}.jinja"))
-    return re.sub(r"\n\s*", " ", re.sub(r"\n\s*(?=\{[%#])|(?<=[%#]\})\n\s*", "", text))
+    """A template of sentences on one line."""
+    text = _file(f"sentences/{name}.jinja")
+    beside_tags = re.sub(r"\n\s*(?=\{[%#])|(?<=[%#]\})\n\s*", "", text)
+    return re.sub(r"\n\s*", " ", beside_tags)
 
 
 @cache
 def _environment() -> Environment:
-    """Numbers are printed as in sentences; claims are chosen by kind and direction."""
+    """Templates in which numbers are printed as in sentences."""
     jinja = Environment(
         loader=FunctionLoader(_macros), undefined=StrictUndefined, autoescape=False
     )
-    printed = "change ci count decimal interval percent points whole"
-    functions = "are capital excludes_one in_parentheses listed listed_some noun p_equals percent_of plural"
-    functions += " risk_range rough_percent"
-    jinja.filters |= {
-        name: getattr(numbers.IN_SENTENCE, name) for name in printed.split()
-    }
-    jinja.filters |= {name: getattr(numbers, name) for name in functions.split()}
-    jinja.filters |= {
-        "g": "{:g}".format,
-        "comma": "{:,}".format,
-        "plain": plain,
-        "repr": repr,
-    }
+    in_sentence = numbers.IN_SENTENCE
+    jinja.filters |= {name: getattr(in_sentence, name) for name in PRINTED}
+    jinja.filters |= {name: getattr(numbers, name) for name in FUNCTIONS}
+    jinja.filters |= {"g": "{:g}".format, "comma": "{:,}".format, "plain": plain}
     jinja.filters |= {"at_most": at_most, "inside": inside}
-    jinja.filters |= {
-        "each": lambda items, macro, *more: [macro(item, *more) for item in items],
-        "of": lambda claims, kind: [claim for claim in claims if claim.kind == kind],
-        "on": lambda claims, side: [
-            claim for claim in claims if claim.direction == side
-        ],
-    }
-    jinja.tests |= {
-        "known": numbers.known,
-        "contains": lambda value, part: part in value,
-        "limit": lambda value: isinstance(value, numbers.Limit),
-        "exact": lambda value: (
-            numbers.known(value) and not isinstance(value, numbers.Limit)
-        ),
-        "rough": lambda value: isinstance(value, (numbers.About, numbers.Limit)),
-    }
+    jinja.tests["known"] = numbers.known
     styles = {"in_text": numbers.IN_TEXT, "on_page": numbers.ON_PAGE}
-    jinja.globals |= jinja.filters | styles | {"round": round, "vital": VITAL}
+    jinja.globals |= jinja.filters | styles | {"round": round}
     return jinja
 
 
@@ -138,18 +125,14 @@ def words(part: str, name: str, /, **values: Any) -> str:
     return filled(_data("words.toml")[part][name], values)
 
 
-def sentences(file: str, name: str, /, *given: Any, **values: Any) -> list[str]:
-    """The sentences of a macro."""
-    macro = getattr(_environment().get_template(file).module, name)
-    return [
-        text.strip() for text in macro(*given, **values).split(NEXT) if text.strip()
-    ]
+def sentence(file: str, name: str, /, **values: Any) -> str:
+    """A sentence, or a part of one: a macro with its places filled in.
 
-
-def sentence(file: str, name: str, /, *given: Any, **values: Any) -> str:
-    """The only sentence of a macro, or a part of one; nothing if there is none."""
+    >>> sentence("verdict", "untested", n=2)
+    '2 subgroups are too small to test.'
+    """
     macro = getattr(_environment().get_template(file).module, name)
-    return str(macro(*given, **values)).strip(NEXT)
+    return str(macro(**values))
 
 
 def table(

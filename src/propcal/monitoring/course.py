@@ -207,10 +207,10 @@ def _claims(findings: CourseFindings) -> tuple[CourseClaim, ...]:
 
 def _notes(findings: CourseFindings) -> tuple[str, ...]:
     """What a reader must know of the data, and of their protection."""
-    from propcal.documents.words import sentences
+    from propcal.documents.sentences.notes import all_alike_notes
 
     notes = list(findings.notes)
-    notes += sentences("notes", "alike", findings.events, findings.people)
+    notes += all_alike_notes(findings.events, findings.people)
     if findings.left_out:
         people = findings.identity.count(findings.left_out)
         notes.append(f"{people} without a score or an outcome were left out.")

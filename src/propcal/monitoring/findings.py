@@ -112,7 +112,7 @@ def course_findings(
     """Evidence, alarms and ratios from counts over time; `facts` are for notes on the
     data.
     """
-    from propcal.documents.words import sentences
+    from propcal.documents.sentences.course import data_notes
 
     groups = tuple(each.group for each in watched)
     labels = group_labels(
@@ -145,7 +145,7 @@ def course_findings(
         people=int(counts.people[:, 0].sum()),
         events=float(counts.positives[:, 0].sum()),
         left_out=left_out,
-        notes=tuple(sentences("course", "of_data", identity, settings, **facts)),
+        notes=tuple(data_notes(identity, settings, **facts)),
         settings={**settings, **found_with},
         identity=identity,
         atoms=atoms,

@@ -15,8 +15,8 @@ from paths import ROOT
 from propcal.auditing.audit_claims import cell_claims
 from propcal.auditing.claims import Claim
 from propcal.auditing.statistics.hypothesis_tests import DIFFERENCES, CalibrationTest
-from propcal.documents.audit import clearest_groups
 from propcal.documents.blocks import At
+from propcal.documents.group_table import clearest_groups
 from propcal.documents.sentences.comparison import (
     Changes,
     change_sentences,

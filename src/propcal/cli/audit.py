@@ -216,14 +216,14 @@ def _page(form: str, shown: Any, suppress: int, parts: dict[str, Any]) -> str:
 
 
 def _document(result: Any, sites: Sites | None) -> Document:
-    from propcal.documents.audit import Around, audit_document
+    from propcal.documents.audit import Extras, audit_document
     from propcal.documents.report import comparison_document
 
     if hasattr(result, "audits"):
         return comparison_document(result)
     return audit_document(
         result,
-        Around(sites=sites.headline if sites is not None and sites.claims else ""),
+        Extras(sites=sites.headline if sites is not None and sites.claims else ""),
     )
 
 

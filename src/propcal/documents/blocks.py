@@ -138,7 +138,7 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class VerdictBlock:
     """What was found: a headline with its tone ("wrong", "noise" or "few"), and
     sentences.
 
@@ -241,7 +241,7 @@ class Fragment:
     places: At = At.PAGE
 
 
-Words = Verdict | Figures | Paragraphs | Items | Table
+Words = VerdictBlock | Figures | Paragraphs | Items | Table
 Block = Words | Forest | Plot | Plots | Details | Beside | Section | Fragment
 
 

@@ -458,11 +458,12 @@ def explanation_sentence(explanation: Explanation, person: int) -> str:
     """What happened to one person's score, for a reader who does not know the
     algorithm.
     """
+    changes = explanation.changes(person)  # which refuses a person who is not there
     corrected = explanation.corrected[person]
     before = IN_TEXT.decimal(explanation.score[person], DIGITS)
     after = IN_TEXT.decimal(corrected, DIGITS)
     unseen = bool(explanation.unseen[person])
-    if not explanation.changes(person):
+    if not changes:
         return wording_of_one.not_changed(before, unseen=unseen)
     story = _story(explanation, person, before, after)
     return wording_of_one.changed(

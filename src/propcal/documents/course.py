@@ -25,7 +25,7 @@ from propcal.documents.blocks import (
     Paragraphs,
     Section,
     Table,
-    Verdict,
+    VerdictBlock,
     named_texts,
 )
 from propcal.documents.charts import Axis, Mark, Plot, Plots, axis_around, ratio_axis
@@ -64,7 +64,7 @@ def course_document(course: Course, title: str | None = None) -> Document:
         title=title or identity.title or f"{identity.subject} over time",
         about=about,
         blocks=[
-            Verdict(
+            VerdictBlock(
                 "wrong" if alarm else "noise",
                 verdict,
                 details,

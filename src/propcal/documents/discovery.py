@@ -18,7 +18,7 @@ from propcal.documents.blocks import (
     Items,
     Paragraphs,
     Section,
-    Verdict,
+    VerdictBlock,
 )
 from propcal.documents.charts import SIDES, Chart, Forest, ForestRow, ratio_axis
 from propcal.documents.sentences import discovery as wording
@@ -60,7 +60,7 @@ def discovery_document(
         title=title or shown.identity.title or "Groups found by a search",
         about=[("Score", shown.identity.score)] if shown.identity.score else [],
         blocks=[
-            Verdict(
+            VerdictBlock(
                 tone if shown.enough else "few", _how_many(shown), texts, subject=""
             ),
             Paragraphs(

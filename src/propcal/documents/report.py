@@ -21,13 +21,7 @@ from propcal.auditing.score_changes import BETTER, WORSE
 from propcal.core.arguments import FEWEST_SHOWN
 from propcal.core.correction.fit_summary import FitSummary
 from propcal.core.groups import EVERYBODY
-from propcal.documents.audit import (
-    Around,
-    audit_document,
-    headline,
-    threshold_label,
-    verdict_block,
-)
+from propcal.documents.audit import Extras, audit_document
 from propcal.documents.audit_sentences import next_steps
 from propcal.documents.blocks import (
     RATIO,
@@ -37,14 +31,16 @@ from propcal.documents.blocks import (
     Document,
     Paragraphs,
     Section,
-    Verdict,
+    VerdictBlock,
 )
 from propcal.documents.correction import correction_blocks, fit_blocks
 from propcal.documents.data import comparison_content
+from propcal.documents.first_screen import headline, verdict_block
 from propcal.documents.sentences import comparison as wording
 from propcal.documents.sentences.claim_lists import of_kind
 from propcal.documents.sentences.next_steps import unchanged as unchanged_steps
 from propcal.documents.sites import sites_section
+from propcal.documents.thresholds import threshold_label
 from propcal.documents.words import table
 from propcal.numbers import Limit, capital, known
 from propcal.protect.disclosure_rule import Rule
@@ -65,18 +61,18 @@ def report(
     """What may be handed on; counts that are protected already stay so."""
     changed = _correction(correction, certificate)
     found = _discovery(discovery, suppress)
-    around = Around(title=title or "", changed=changed, found=found, suppress=suppress)
+    extras = Extras(title=title or "", changed=changed, found=found, suppress=suppress)
     if sites is not None:
         section = sites_section(protected_sites(sites, suppress))
-        around = replace(
-            around, last=[section], links=[("sites", "Sites", f"{sites.headline}.")]
+        extras = replace(
+            extras, last=[section], links=[("sites", "Sites", f"{sites.headline}.")]
         )
-        around = replace(around, sites=sites.headline if sites.claims else "")
+        extras = replace(extras, sites=sites.headline if sites.claims else "")
     assert isinstance(result, (Audit, Comparison))
     shown = protected(result, Rule(suppress).fewest)
     if isinstance(shown, Comparison):
-        return comparison_document(shown, around)
-    return audit_document(shown, around)
+        return comparison_document(shown, extras)
+    return audit_document(shown, extras)
 
 
 def _correction(correction: Any, certificate: Any) -> list[Section]:
@@ -120,7 +116,7 @@ OVERALL = ("all categories", "everybody")
 
 
 def comparison_document(
-    comparison: Comparison, around: Around | None = None
+    comparison: Comparison, extras: Extras | None = None
 ) -> Document:
     """The document of a comparison, whose counts may be protected."""
     name, audit = [*comparison.audits.items()][-1]
@@ -140,15 +136,15 @@ def comparison_document(
         for other, one in comparison.audits.items()
         if other != name and not unchanged
     ]
-    around = around or Around()
+    extras = extras or Extras()
     given = replace(
-        around,
+        extras,
         score=name,
         before=None if unchanged else comparison.audits[comparison.base],
-        verdicts=_verdicts(comparison, around),
+        verdicts=_verdicts(comparison, extras),
         steps=steps,
         compared=compared,
-        changed=[_changes(comparison), *around.changed],
+        changed=[_changes(comparison), *extras.changed],
         notes=comparison.all_notes,
         content=lambda: comparison_content(comparison),
     )
@@ -167,7 +163,7 @@ def _besides_conclusion(audit: Audit) -> Sequence[str]:
     return verdict.sentences[1:] if repeats else verdict.sentences
 
 
-def _verdicts(comparison: Comparison, around: Around) -> list[Block]:
+def _verdicts(comparison: Comparison, extras: Extras) -> list[Block]:
     """Of each score in a terminal or a notebook; a page is about the last one."""
     name, audit = [*comparison.audits.items()][-1]
     blocks: list[Block] = []
@@ -185,7 +181,10 @@ def _verdicts(comparison: Comparison, around: Around) -> list[Block]:
         )
     tone, text = last_headline(comparison)
     brief = _brief(comparison.sentences(name), audit.verdict.sentences)
-    return [*blocks, Verdict(tone, text, brief, places=At.WRITTEN, links=around.links)]
+    return [
+        *blocks,
+        VerdictBlock(tone, text, brief, places=At.WRITTEN, links=extras.links),
+    ]
 
 
 def last_headline(comparison: Comparison) -> tuple[str, str]:

@@ -20,7 +20,7 @@ from propcal.documents.blocks import (
     Items,
     Section,
     Table,
-    Verdict,
+    VerdictBlock,
     estimate_columns,
     named_texts,
 )
@@ -85,14 +85,14 @@ def sites_section(sites: Sites) -> Section:
     )
 
 
-def _verdict(sites: Sites, untested: str = "") -> Verdict:
+def _verdict(sites: Sites, untested: str = "") -> VerdictBlock:
     """Without a tick: that sites do not differ does not show that the score is right at
     any of them.
     """
     nothing = sites.conclusion == NONE_FOUND
     tone = "wrong" if sites.claims else "few"
     sentences = [*sites.sentences, *([untested] if untested and nothing else [])]
-    return Verdict(
+    return VerdictBlock(
         tone, sites.headline, sentences, subject="Sites", explanation=DEFINITION
     )
 

@@ -32,7 +32,7 @@ from propcal.documents.blocks import (
     Items,
     Paragraphs,
     Table,
-    Verdict,
+    VerdictBlock,
     leaves_at,
 )
 from propcal.errors import plain
@@ -64,7 +64,7 @@ def as_text(shown: RenderableType, width: int = 100) -> str:
     return "\n".join(line.rstrip() for line in written.getvalue().rstrip().splitlines())
 
 
-def _verdict(block: Verdict, _: At) -> Iterable[RenderableType]:
+def _verdict(block: VerdictBlock, _: At) -> Iterable[RenderableType]:
     subject = f"{block.subject}: " if block.subject else ""
     yield Text(
         plain(f"{subject}{block.headline}"), style=STYLES.get(block.tone, "bold")
@@ -214,7 +214,7 @@ class _Grid:
 
 
 PARTS: dict[type, Callable[[Any, At], Iterable[RenderableType]]] = {
-    Verdict: _verdict,
+    VerdictBlock: _verdict,
     Table: _table,
     Paragraphs: _paragraphs,
     Items: _items,

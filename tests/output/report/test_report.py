@@ -17,7 +17,7 @@ from paths import ROOT
 from propcal import PMCBoost, audit, compare
 from propcal.cli import main
 from propcal.documents.audit_pictures import main_curve, performance_pictures
-from propcal.documents.blocks import At, Section, Verdict, shown_at
+from propcal.documents.blocks import At, Section, VerdictBlock, shown_at
 from propcal.documents.report import report
 from propcal.errors import InputError
 from propcal.numbers import ON_PAGE, risk_range
@@ -195,7 +195,7 @@ def test_a_number_that_is_withheld_leaves_the_other_bars_of_the_distribution():
 def test_the_top_has_the_verdict_and_what_follows(found):
     blocks = shown_at(report(found, suppress=0).blocks, At.PAGE)
     verdict = blocks[0]
-    assert isinstance(verdict, Verdict)
+    assert isinstance(verdict, VerdictBlock)
     assert verdict.headline == "Miscalibrated"
     assert list(verdict.sentences) == list(found.verdict.sentences)
     assert 2 <= len(verdict.sentences) <= 5

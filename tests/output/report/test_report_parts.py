@@ -9,10 +9,11 @@ import pandas as pd
 import pytest
 
 from propcal import audit, compare
-from propcal.documents.audit import MOST_BARS, audit_document, key_figures, ratio_forest
+from propcal.documents.audit import audit_document
 from propcal.documents.audit_pictures import performance_pictures
 from propcal.documents.blocks import Beside, Column, Fragment
 from propcal.documents.charts import ForestRow, ratio_axis
+from propcal.documents.first_screen import MOST_BARS, key_figures, ratio_forest
 from propcal.documents.report import effect_sentences
 from propcal.numbers import ON_PAGE
 from propcal.render.cells import cell

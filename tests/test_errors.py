@@ -22,7 +22,7 @@ from propcal.cli.commands_from_records import FLAGS, as_flag, told
 from propcal.core.arguments import check_choice, check_number
 from propcal.errors import (
     Argument,
-    Column,
+    ColumnTitle,
     FileFormatError,
     InputError,
     Message,
@@ -232,7 +232,7 @@ def test_mentions_with_a_value_are_options_with_a_value():
 
 def test_what_a_user_calls_things_is_left_alone():
     column = "weight_kind, missing=level"
-    error = InputError(f"{Column(column)} must be 0 or 1", argument=Column(column))
+    error = InputError(f"{ColumnTitle(column)} must be 0 or 1", argument=ColumnTitle(column))
     assert error.argument == column
     assert error.render(as_flag) == str(error) == f"column {column!r} must be 0 or 1"
     mention = Argument("cuts", "it's {age}", written="Groups(cuts=...)")
@@ -275,7 +275,7 @@ def test_errors_travel_between_processes(kind):
             "attribute 'race' is missing",
             'missing="level" makes them a group',
         )
-    column = pickle.loads(pickle.dumps(Column("risk", "cuts: column 'risk'")))
+    column = pickle.loads(pickle.dumps(ColumnTitle("risk", "cuts: column 'risk'")))
     assert (column, column.name) == ("cuts: column 'risk'", "risk")
 
 

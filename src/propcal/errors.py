@@ -10,7 +10,9 @@ safe: to print, without control characters; in SQL, in quotation marks.
 
 from __future__ import annotations
 
+import inspect
 import re
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -27,12 +29,12 @@ def plain(text: Any, most: int | None = None) -> str:
     >>> plain("race=[red]A\x1b[2J\n\u202eB"), plain("0123456789", 6)
     ('race=[red]A?[2J??B', '012...')
     """
-    told = str(text)
-    if not told.isprintable():
-        told = "".join(c if c.isprintable() else "?" for c in told)
-    if most is None or len(told) <= most:
-        return told
-    return told[: most - 3] + "..."
+    line = str(text)
+    if not line.isprintable():
+        line = "".join(c if c.isprintable() else "?" for c in line)
+    if most is None or len(line) <= most:
+        return line
+    return line[: most - 3] + "..."
 
 
 def is_unicode(text: str) -> bool:
@@ -87,10 +89,11 @@ class Argument:
     written: str = ""
 
     def __str__(self) -> str:
-        if self.written or self.value is None:
-            return self.written or self.name
-        word = isinstance(self.value, str) and self.value.isidentifier()
-        if word:
+        if self.written:
+            return self.written
+        if self.value is None:
+            return self.name
+        if isinstance(self.value, str) and self.value.isidentifier():
             return f'{self.name}="{self.value}"'
         return f"{self.name}={self.value}"
 
@@ -111,8 +114,13 @@ class Text(str):
     def __new__(cls, *parts: str | Argument) -> Self:
         """Join texts and mentions of arguments."""
         text = super().__new__(cls, "".join(plain(part) for part in parts))
-        known = [part.parts if isinstance(part, Text) else (part,) for part in parts]
-        text.parts = tuple(part for some in known for part in some if part != "")
+        flat: list[str | Argument] = []
+        for part in parts:
+            if isinstance(part, Text):
+                flat += part.parts
+            elif part != "":
+                flat.append(part)
+        text.parts = tuple(flat)
         return text
 
     def __getnewargs__(self) -> tuple[Any, ...]:
@@ -128,13 +136,13 @@ class Text(str):
         """The text for another front end, which writes each mention of an argument in
         its own way.
         """
-        return "".join(
-            plain(write(part) if isinstance(part, Argument) else part)
-            for part in self.parts
-        )
+        written = [
+            write(part) if isinstance(part, Argument) else part for part in self.parts
+        ]
+        return "".join(map(plain, written))
 
 
-class Column(str):
+class ColumnTitle(str):
     """How messages refer to a column: "column 'risk'" or a longer text; `name` is only
     the column's name.
     """
@@ -151,7 +159,7 @@ class Column(str):
         return self.name, str(self)
 
 
-class Parts(TypedDict, total=False):
+class MessageParts(TypedDict, total=False):
     """What a message says beside the problem; `Message` describes each."""
 
     argument: str | None
@@ -183,36 +191,45 @@ class Message(Text):
     next_step: Text | None
     between: str
 
-    def __new__(cls, problem: str | Argument, **parts: Unpack[Parts]) -> Self:
+    def __new__(cls, problem: str | Argument, **parts: Unpack[MessageParts]) -> Self:
         """Put the message together."""
-        argument = parts.get("argument")
-        next_step = parts.get("next_step")
-        between = parts.get("between")
         what = Text(problem)
+        next_step = parts.get("next_step")
         then = None if next_step is None else Text(next_step)
+        between = parts.get("between")
         if between is None:
             between = ". " if then and then[0].isupper() else "; "
-        message = super().__new__(cls, what, *(() if then is None else (between, then)))
-        first = what.parts[0] if what.parts else ""
-        if argument is None and isinstance(first, Argument):
-            named = first
+
+        if then is None:
+            message = super().__new__(cls, what)
         else:
-            named = argument
-        if named is None and what.startswith("--"):
-            named = what.split()[0].rstrip(":,")
-        if isinstance(named, (Argument, Column)):
-            message.argument = named.name
-        else:
-            message.argument = named
+            message = super().__new__(cls, what, between, then)
         message.problem = what
         message.next_step = then
         message.between = between
+
+        mention: str | Argument | None = parts.get("argument")
+        if mention is None:
+            mention = _first_mention(what)
+        if isinstance(mention, (Argument, ColumnTitle)):
+            message.argument = mention.name
+        else:
+            message.argument = mention
         return message
 
     def __getnewargs_ex__(self) -> tuple[tuple[Text], dict[str, Any]]:
         return (self.problem,), {
-            name: getattr(self, name) for name in Parts.__annotations__
+            name: getattr(self, name) for name in MessageParts.__annotations__
         }
+
+
+def _first_mention(problem: Text) -> str | Argument | None:
+    """The argument, or the option of the command line, with which a text begins."""
+    if problem.parts and isinstance(problem.parts[0], Argument):
+        return problem.parts[0]
+    if problem.startswith("--"):
+        return problem.split()[0].rstrip(":,")
+    return None
 
 
 class PropcalError(ValueError):
@@ -228,7 +245,7 @@ class PropcalError(ValueError):
     score: If these are percentages, divide them by 100; if they are points, use the predicted risk
     """
 
-    def __init__(self, problem: str | Argument, **parts: Unpack[Parts]) -> None:
+    def __init__(self, problem: str | Argument, **parts: Unpack[MessageParts]) -> None:
         # unpickling passes a whole message
         super().__init__(
             problem if isinstance(problem, Message) else Message(problem, **parts)
@@ -317,6 +334,20 @@ class UnknownLevelWarning(UserWarning):
     """
 
 
+def warn_user(message: str, kind: type[Warning] = UserWarning) -> None:
+    """Warn at the line that called propcal, however deep inside of it the reason was
+    found.
+    """
+    level = 1
+    frame = inspect.currentframe()
+    while frame is not None and frame.f_globals.get("__name__", "").startswith(
+        "propcal."
+    ):
+        frame = frame.f_back
+        level += 1
+    warnings.warn(message, kind, stacklevel=level)
+
+
 class FileFormatError(PropcalError):
     """A file cannot be used: it is truncated, edited, in another format or from a newer
     version.
@@ -330,6 +361,10 @@ class FileFormatError(PropcalError):
     Traceback (most recent call last):
     propcal.errors.FileFormatError: ...
     """
+
+
+# in errors.toml: a name, its value, and how Python shows it
+MENTION = re.compile(r"@(\w+|{\w+})(?:=([\w*-]+|{\w+}))?(?:<(.*?)>)?")
 
 
 @cache
@@ -357,13 +392,19 @@ def _filled(text: str, known: Mapping[str, Any]) -> str:
     """A text with values and mentions of arguments: ``@name``, ``@name=value`` or
     ``@name<written>``.
     """
-    if isinstance(column := known.get(text.strip("{}")), Column):
+    column = known.get(text.strip("{}"))
+    if isinstance(column, ColumnTitle):
         return column
-    first, *mentions = re.split(r"@(\w+|{\w+})(?:=([\w*-]+|{\w+}))?(?:<(.*?)>)?", text)
-    parts: list[str | Argument] = [first.format(**known)]
-    for name, value, written, after in zip(*(mentions[i::4] for i in range(4))):
-        one = value and value.format(**known)
-        shown_as = (written or "").format(**known)
-        mention = Argument(name.format(**known), one, shown_as)
-        parts += [mention, after.format(**known)]
-    return Text(*parts)
+    parts: list[str | Argument] = []
+    end = 0
+    for mention in MENTION.finditer(text):
+        parts.append(text[end : mention.start()].format(**known))
+        name, value, written = mention.groups(default="")
+        argument = Argument(
+            name.format(**known),
+            value.format(**known) if value else None,
+            written.format(**known),
+        )
+        parts.append(argument)
+        end = mention.end()
+    return Text(*parts, text[end:].format(**known))

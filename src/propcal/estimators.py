@@ -4,7 +4,6 @@ it to scores.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -41,7 +40,7 @@ from propcal.discovery.points_of_rows import (
     learn_points,
     without_features,
 )
-from propcal.errors import InputError, Message, refused
+from propcal.errors import InputError, Message, refused, warn_user
 from propcal.numbers import plural
 from propcal.options import Identity, Seed
 from propcal.reading.frame_arguments import method_takes_frame
@@ -231,9 +230,7 @@ class Boost(Parameters, BaseEstimator):
         if features:
             learn = partial(learn_points, rows, people, columns, features)
         about = {"score": names.get("score"), "outcome": names.get("y")}
-        self._fit(
-            rows.atoms(), settings, about, identity, learn, effect_shares, stacklevel=4
-        )
+        self._fit(rows.atoms(), settings, about, identity, learn, effect_shares)
         if features:
             self._columns_in_fit = tuple(columns)
         return self
@@ -317,7 +314,6 @@ class Boost(Parameters, BaseEstimator):
         called: Identity,
         learn: Callable[..., LearnedPoints] | None = None,
         shares: Mapping[str, float] | None = None,
-        stacklevel: int = 3,
     ) -> Self:
         atoms = without_keys(atoms)
         if not (self.allow_reversed or surely_not_reversed(atoms)):
@@ -358,9 +354,7 @@ class Boost(Parameters, BaseEstimator):
         self.n_sweeps_ = result.n_sweeps
         self.converged_ = result.converged
         if not result.converged:
-            warnings.warn(
-                self._not_converged(), ConvergenceWarning, stacklevel=stacklevel
-            )
+            warn_user(self._not_converged(), ConvergenceWarning)
         return self
 
     def _not_converged(self) -> Message:

@@ -6,8 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import wraps
-from typing import Any, Literal, Protocol, Unpack, cast
+from typing import Any, Literal, Unpack
 
 import numpy as np
 
@@ -54,53 +53,36 @@ class CategoryRule(LossRule):
         collection = self.words().collect(
             atoms, gamma=self.gamma, or_everybody=or_everybody
         )
-        share = self.share_of(bins)
-        people = self.min_people
         return cells.categories(
-            atoms, collection, bins, min_share=share, min_people=people
+            atoms,
+            collection,
+            bins,
+            min_share=self.share_of(bins),
+            min_people=self.min_people,
         )
 
 
-def _table(
+def _categories(
     rule: CategoryRule, y: Values, score: Values, features: Table, weight: Values | None
 ) -> cells.Categories:
-    words = definition(rule.groups, "all", "level")  # reading the rows only needs this
-    atoms = rows_to_atoms(score, y, features, weight, groups=words, drop_missing=None)
+    """Every cell of people in arrays."""
+    # to read the rows, it does not matter how groups are combined
+    groups = definition(rule.groups, "all", "level")
+    atoms = rows_to_atoms(score, y, features, weight, groups=groups, drop_missing=None)
     cells.check_outcome_groups(atoms)
     return rule.table(atoms)
 
 
-class Loss(Protocol):
-    """A loss as a function of people."""
-
-    def __call__(
-        self,
-        y: Values,
-        score: Values,
-        *,
-        sensitive_features: Table = None,
-        sample_weight: Values | None = None,
-        **settings: Unpack[LossOptions],
-    ) -> float: ...
-
-
-def _of_people(of_table: Callable[[cells.Categories, float], float]) -> Loss:
-    """The loss of people, from that of categories at a floor rho on rates."""
-
-    @spelled_out(LossRule)
-    @wraps(of_table)
-    def loss(y, score, *, sensitive_features=None, sample_weight=None, **settings):  # type: ignore[no-untyped-def]
-        rule = CategoryRule(**settings)
-        return of_table(
-            _table(rule, y, score, sensitive_features, sample_weight), rule.rho
-        )
-
-    return loss
-
-
 @takes_frame
-@_of_people
-def mc_loss(table: cells.Categories, rho: float) -> float:  # noqa: ARG001
+@spelled_out(LossRule)
+def mc_loss(
+    y: Values,
+    score: Values,
+    *,
+    sensitive_features: Table = None,
+    sample_weight: Values | None = None,
+    **settings: Unpack[LossOptions],
+) -> float:
     """Largest absolute difference between observed and predicted rate of any cell (a
     group in a range).
 
@@ -143,12 +125,21 @@ def mc_loss(table: cells.Categories, rho: float) -> float:  # noqa: ARG001
     >>> round(mc_loss([1] * 4 + [0] * 6, [0.45] * 10), 4)
     0.05
     """
+    rule = CategoryRule(**settings)
+    table = _categories(rule, y, score, sensitive_features, sample_weight)
     return cells.mc_of(table)
 
 
 @takes_frame
-@_of_people
-def pmc_loss(table: cells.Categories, rho: float) -> float:
+@spelled_out(LossRule)
+def pmc_loss(
+    y: Values,
+    score: Values,
+    *,
+    sensitive_features: Table = None,
+    sample_weight: Values | None = None,
+    **settings: Unpack[LossOptions],
+) -> float:
     """Largest difference of any cell as a share of its observed rate.
 
     Rates below `rho` are replaced by `rho`. The parameters are those of `mc_loss`.
@@ -158,12 +149,21 @@ def pmc_loss(table: cells.Categories, rho: float) -> float:
     >>> round(pmc_loss([1] * 4 + [0] * 6, [0.45] * 10), 4)
     0.125
     """
-    return cells.pmc_of(table, rho)
+    rule = CategoryRule(**settings)
+    table = _categories(rule, y, score, sensitive_features, sample_weight)
+    return cells.pmc_of(table, rule.rho)
 
 
 @takes_frame
-@_of_people
-def dc_loss(table: cells.Categories, rho: float) -> float:
+@spelled_out(LossRule)
+def dc_loss(
+    y: Values,
+    score: Values,
+    *,
+    sensitive_features: Table = None,
+    sample_weight: Values | None = None,
+    **settings: Unpack[LossOptions],
+) -> float:
     """Largest log-ratio of two groups' observed rates in the same range of scores, over
     all pairs of groups.
 
@@ -173,13 +173,16 @@ def dc_loss(table: cells.Categories, rho: float) -> float:
 
     Examples
     --------
-    Among people scored 0.25, four of ten women and two of ten men had the outcome: twice as often.
+    Among people scored 0.25, four of ten women and two of ten men had the outcome:
+    twice as often.
 
     >>> y = [1] * 4 + [0] * 6 + [1] * 2 + [0] * 8
     >>> round(dc_loss(y, [0.25] * 20, sensitive_features=["F"] * 10 + ["M"] * 10), 4)
     0.6931
     """
-    return cells.dc_of(table, rho)
+    rule = CategoryRule(**settings)
+    table = _categories(rule, y, score, sensitive_features, sample_weight)
+    return cells.dc_of(table, rule.rho)
 
 
 @takes_frame
@@ -207,7 +210,9 @@ def smallest_alpha(
 
     Parameters
     ----------
-    y, score, sensitive_features, gamma, rho, n_bins, binning, intersections, missing, groups, sample_weight
+    y, score, sensitive_features, sample_weight
+        As for `mc_loss`.
+    gamma, rho, n_bins, binning, intersections, missing, groups
         As for `mc_loss`.
     kind : "pmc" or "mc"
     size : "algorithm" or "definition"
@@ -222,9 +227,9 @@ def smallest_alpha(
 
     Examples
     --------
-    Of 100 people scored 0.25, 20 had the outcome; of 2 people scored 0.95, none. Two of 102 people stop
-    counting at an alpha of 2 / 102 / (0.1 * 0.05), which is above 1, by the rule of Algorithm 1, but at
-    2 / 102 / 0.1 by that of the definition:
+    Of 100 people scored 0.25, 20 had the outcome; of 2 people scored 0.95, none. Two of
+    102 people stop counting at an alpha of 2 / 102 / (0.1 * 0.05), which is above 1, by
+    the rule of Algorithm 1, but at 2 / 102 / 0.1 by that of the definition:
 
     >>> y, score = [1] * 20 + [0] * 82, [0.25] * 100 + [0.95] * 2
     >>> round(smallest_alpha(y, score, kind="mc"), 4)
@@ -232,17 +237,21 @@ def smallest_alpha(
     >>> round(smallest_alpha(y, score, kind="mc", size="definition"), 4)
     0.1961
     """
-    given = {
-        name: value
-        for name, value in locals().items()
-        if name in CategoryRule.__dataclass_fields__
-    }
     check_choice("kind", kind, ("pmc", "mc"))
     check_choice("size", size, ("algorithm", "definition"))
-    table = _table(CategoryRule(**given), y, score, sensitive_features, sample_weight)
-    return cells.smallest_alpha_of(
-        table, CRITERIA[kind](rho), gamma if size == "algorithm" else None
+    rule = CategoryRule(
+        gamma=gamma,
+        rho=rho,
+        n_bins=n_bins,
+        binning=binning,
+        intersections=intersections,
+        missing=missing,
+        groups=groups,
     )
+    table = _categories(rule, y, score, sensitive_features, sample_weight)
+    criterion = CRITERIA[kind](rho)
+    smallest_group = gamma if size == "algorithm" else None
+    return cells.smallest_alpha_of(table, criterion, smallest_group)
 
 
 def loss_scorer(
@@ -274,16 +283,17 @@ def loss_scorer(
     --------
     >>> import pandas as pd
     >>> from sklearn.dummy import DummyClassifier
-    >>> X, y = pd.DataFrame({"sex": ["F"] * 10 + ["M"] * 10}), [1] * 4 + [0] * 6 + [1] * 2 + [0] * 8
+    >>> X = pd.DataFrame({"sex": ["F"] * 10 + ["M"] * 10})
+    >>> y = [1] * 4 + [0] * 6 + [1] * 2 + [0] * 8
     >>> model = DummyClassifier(strategy="prior").fit(X, y)  # scores everybody 0.3
     >>> round(loss_scorer(mc_loss, sensitive_features=["sex"])(model, X, y), 2)
     -0.1
     """
-    columns = sensitive_features
-    one = isinstance(columns, (str, int, np.integer))
-    return _LossScorer(
-        loss, (columns,) if one else tuple(cast(Sequence[str | int], columns)), settings
-    )
+    if isinstance(sensitive_features, (str, int, np.integer)):
+        columns: tuple[str | int, ...] = (sensitive_features,)
+    else:
+        columns = tuple(sensitive_features)
+    return _LossScorer(loss, columns, settings)
 
 
 @dataclass(frozen=True)

@@ -478,7 +478,7 @@ class Fitting:
 
 
 @dataclass(frozen=True)
-class Search:
+class Searching:
     """Where groups are looked for: keyword arguments of `propcal.discover`.
 
     Attributes
@@ -518,7 +518,7 @@ class Search:
 
 
 @dataclass(frozen=True)
-class Calendar:
+class Timing:
     """How time is divided, and what later periods are compared with.
 
     Attributes

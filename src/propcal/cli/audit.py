@@ -35,7 +35,7 @@ from propcal.options import (
     Identity,
     Reading,
     Roles,
-    Search,
+    Searching,
     given,
 )
 
@@ -142,7 +142,7 @@ def audit(
                 people, roles.site, travel, names, update, corrected=model is not None
             )
         if discover:
-            found = _search(files, roles, Given(Search, features=discover), names)
+            found = _search(files, roles, Given(Searching, features=discover), names)
         else:
             found = None
     note_unused_labels(names.labels, people)
@@ -317,7 +317,7 @@ def _sites_of(
 def discover(
     files: Rows,
     roles: Annotated[Roles, Without("groups", "site", "cuts", "where", "as_levels")],
-    search: Annotated[Given, Search],
+    search: Annotated[Given, Searching],
     reading: Annotated[Reading, Only("memory_limit")],
     chance: Annotated[Given, AuditRule, Only("random_state")],
     out: Annotated[Output, Without("markdown", "metrics")],

@@ -30,7 +30,7 @@ from propcal.numbers import listed
 from propcal.options import (
     METHOD,
     TIME,
-    Calendar,
+    Timing,
     Given,
     Identity,
     LossRule,
@@ -49,7 +49,7 @@ WATCHED = options.GROUPS.option(
 
 
 def monitor(
-    calendar: Calendar,
+    calendar: Timing,
     roles: Annotated[Roles, Without("weight", "weight_kind", "cluster", "site")],
     reading: Annotated[Reading, Only("memory_limit")],
     rule: Annotated[Given, LossRule, Without("alpha", gamma=WATCHED)],

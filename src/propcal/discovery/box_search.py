@@ -49,7 +49,7 @@ WHOLE_SHARE = 0.1  # share of the level that tests the score as a whole
 
 
 @dataclass(frozen=True)
-class Search(options.Search):
+class Search(options.Searching):
     """How to search: checked arguments of `discover`."""
 
     def __post_init__(self) -> None:

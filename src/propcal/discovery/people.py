@@ -8,7 +8,6 @@ away the outcome are left out.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
@@ -29,7 +28,7 @@ from propcal.core.logistic import (
     spline_columns,
 )
 from propcal.discovery.binned_features import FeatureTable, bin_features
-from propcal.errors import Argument, Column, InputError, refused
+from propcal.errors import Argument, ColumnTitle, InputError, refused, warn_user
 from propcal.options import Identity
 from propcal.reading.checked_people import CheckedPeople, read_roles
 from propcal.reading.file_source import are_paths, source_of
@@ -363,10 +362,10 @@ def read_rows(
 
     columns_by_role = {role: columns[name] for role, name in roles.items()}
     titles = RoleNames(
-        score=Column(roles["score"]),
-        outcome=Column(roles["y"]),
-        weight=Column(str(roles.get("sample_weight"))),
-        cluster=Column(str(roles.get("cluster"))),
+        score=ColumnTitle(roles["score"]),
+        outcome=ColumnTitle(roles["y"]),
+        weight=ColumnTitle(str(roles.get("sample_weight"))),
+        cluster=ColumnTitle(str(roles.get("cluster"))),
     )
     return columns_by_role, titles, LazyColumns(tuple(names), n, source.columns)
 
@@ -497,9 +496,7 @@ def _without_leaks(table: FeatureTable, people: People) -> FeatureTable:
                 f"it tells the outcome of nearly everybody, which makes it {LEAK}"
             )
     for name, why in found.items():
-        warnings.warn(
-            refused("leak", name=name, why=why).message, UserWarning, stacklevel=3
-        )
+        warn_user(refused("leak", name=name, why=why).message)
     return table.without(found)
 
 

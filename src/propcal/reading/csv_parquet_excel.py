@@ -12,7 +12,6 @@ import glob
 import io
 import json
 import re
-import warnings
 from collections.abc import Sequence
 from datetime import date, datetime, time
 from functools import cached_property
@@ -284,10 +283,7 @@ def _first_sheet(path: Path) -> list[list[str]]:
         raise refused("no workbook", FileFormatError, path=path) from None
     if others:
         there = "is 1" if others == 1 else f"are {others}"
-        warnings.warn(
-            refused("first sheet", path=path, title=title, there=there).message,
-            stacklevel=5,
-        )
+        warn_user(refused("first sheet", path=path, title=title, there=there).message)
     if not rows:
         raise FileFormatError(f"{path}: its first sheet, {title!r}, is empty")
     width = max(i for i, name in enumerate(rows[0], start=1) if name is not None)

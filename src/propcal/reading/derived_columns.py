@@ -23,7 +23,7 @@ from propcal.core.conditions import (
 )
 from propcal.core.grid import BoolArray
 from propcal.core.patterns import Level
-from propcal.errors import Column, refused
+from propcal.errors import ColumnTitle, refused
 from propcal.extras import Later
 from propcal.reading import levels
 from propcal.reading.frames import Columns, floats, held_type, is_record
@@ -90,14 +90,14 @@ def _refuse_no_truths(recipe: Where, columns: Columns, name: str) -> None:
             raise refused("no truths", name=title_of_test(test, name))
 
 
-def title_of_test(test: ColumnTest, attribute: str) -> Column:
+def title_of_test(test: ColumnTest, attribute: str) -> ColumnTitle:
     """What errors call the column of a test."""
-    return Column(test.column, f"condition {attribute!r}: column {test.column!r}")
+    return ColumnTitle(test.column, f"condition {attribute!r}: column {test.column!r}")
 
 
-def title_of_cuts(ranges: Ranges) -> Column:
+def title_of_cuts(ranges: Ranges) -> ColumnTitle:
     """What errors call a column that is cut into ranges."""
-    return Column(ranges.column, f"cuts: column {ranges.column!r}")
+    return ColumnTitle(ranges.column, f"cuts: column {ranges.column!r}")
 
 
 def _temporal(column: Any) -> bool:

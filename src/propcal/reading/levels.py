@@ -4,9 +4,11 @@ level.
 One rule decides, cell by cell; neither the type of the column nor the other rows
 matter:
 
-- True and the texts true, TRUE, True, ... are the level "true"; the same holds for "false".
-- A number, and a text that spells one in decimals without leading zeros, is the level that spells it
-  shortest: 1, 1.0, "1" and "1.00" are "1", and "007" stays the text it is.
+- True and the texts true, TRUE, True, ... are the level "true"; False and its texts are
+  the level "false".
+- A number, and a text that spells one in decimals without leading zeros, is the level
+  that spells it shortest: 1, 1.0, "1" and "1.00" are "1", and "007" stays the text it
+  is.
 - Bytes are the text that they encode in UTF-8.
 - Everything else is its text. Spaces around a number or a truth value do not count.
 
@@ -17,7 +19,6 @@ stay apart: they are warned of among groups, and suggested where a condition fai
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
@@ -35,7 +36,7 @@ from propcal.core.patterns import (
     level_places,
     sort_levels,
 )
-from propcal.errors import refused
+from propcal.errors import refused, warn_user
 from propcal.extras import Later
 
 pa: Any = Later("pyarrow")
@@ -45,6 +46,7 @@ MISSING_SIGNS = set("?-–—._*#/")  # a level of nothing else may mean missing
 # > 89, or 90+: not a number
 LIMIT = r"(<|>|<=|>=|≤|≥)\s*[0-9]+([.][0-9]*)?|[0-9]+([.][0-9]*)?\s*[+]"
 DECIMAL = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]*)?")
+RECORDS = (list, dict, set, tuple, np.ndarray)
 MAX_LEVELS = 200
 MOST_PLACES = 5_000  # of a number in decimals; 1E+1000000 is not written out
 MAX_NUMERIC_LEVELS = 20
@@ -53,9 +55,11 @@ MAX_NUMERIC_LEVELS = 20
 def level_key(value: Any) -> Level:
     """Canonical text of a value; None if it is missing.
 
-    >>> [level_key(v) for v in (1, 1.0, "1", "1.00", True, "TRUE", Decimal("2.50"), b"A")]
+    >>> values = (1, 1.0, "1", "1.00", True, "TRUE", Decimal("2.50"), b"A")
+    >>> [level_key(value) for value in values]
     ['1', '1', '1', '1', 'true', 'true', '2.5', 'A']
-    >>> [level_key(v) for v in (float("nan"), None, "nan", "007", " 7 ", "A ")]
+    >>> values = (float("nan"), None, "nan", "007", " 7 ", "A ")
+    >>> [level_key(value) for value in values]
     [None, None, 'nan', '007', '7', 'A ']
     """
     if isinstance(value, str):
@@ -67,26 +71,31 @@ def level_key(value: Any) -> Level:
     if isinstance(value, (int, np.integer)):
         return str(int(value))
     if isinstance(value, (float, np.floating, Decimal)):
-        exact = Decimal(
-            str(value)
-        )  # as many digits as tell the number from its neighbours
-        if exact.is_nan():
-            return None
-        if exact.is_infinite():
-            return "inf" if exact > 0 else "-inf"
-        far = max(abs(exact.adjusted()), -int(exact.as_tuple().exponent)) > MOST_PLACES
-        if far:
-            return str(exact).lower()
-        return _shortest(format(exact, "f"))
+        return _real_key(value)
     if isinstance(value, (bytes, bytearray, memoryview)):
         return text_key(decoded(bytes(value)))
-    if type(value).__name__ in ("NAType", "NaTType"):  # pandas' own missing values
+    kind = type(value).__name__
+    if kind in ("NAType", "NaTType"):  # pandas' own missing values
         return None
-    if type(value).__name__ == "Interval":  # of pandas.cut
+    if kind == "Interval":  # of pandas.cut
         left = "[" if value.closed_left else "("
         right = "]" if value.closed_right else ")"
         return f"{left}{level_key(value.left)}, {level_key(value.right)}{right}"
     return str(value)
+
+
+def _real_key(value: Any) -> Level:
+    """The level of a number that need not be whole."""
+    # as many digits as distinguish the number from its neighbours
+    exact = Decimal(str(value))
+    if exact.is_nan():
+        return None
+    if exact.is_infinite():
+        return "inf" if exact > 0 else "-inf"
+    n_places = max(abs(exact.adjusted()), -int(exact.as_tuple().exponent))
+    if n_places > MOST_PLACES:
+        return str(exact).lower()
+    return _shortest(format(exact, "f"))
 
 
 def text_key(text: str) -> str:
@@ -107,25 +116,27 @@ def wanted_keys(test: ColumnTest) -> set[str]:
     ['02139', '1', '1000', '1e3', 'true']
     """
     if test.op == "holds":
-        wanted = {"true"}
-    else:
-        wanted = {text_key(value) for value in test.values}
-    for value in filter(is_numeric, test.values):
-        if not re.match(r"-?0[0-9]", value):  # 02139 is a code
-            number = str(level_key(Decimal(value)))
-            wanted.add(number)
-            wanted |= (
-                {"true"} if number == "1" else {"false"} if number == "0" else set()
-            )
+        return {"true"}
+    wanted = {text_key(value) for value in test.values}
+    for value in test.values:
+        is_code = re.match(r"-?0[0-9]", value)  # such as 02139
+        if is_code or not is_numeric(value):
+            continue
+        number = str(level_key(Decimal(value)))
+        wanted.add(number)
+        if number == "1":
+            wanted.add("true")
+        elif number == "0":
+            wanted.add("false")
     return wanted
 
 
 def _shortest(decimal: str) -> str:
     """A number in decimals without zeros at its end."""
-    whole, _, rest = decimal.partition(".")
-    rest = rest.rstrip("0")
-    if rest:
-        return f"{whole}.{rest}"
+    whole, _, fraction = decimal.partition(".")
+    fraction = fraction.rstrip("0")
+    if fraction:
+        return f"{whole}.{fraction}"
     return "0" if whole == "-0" else whole
 
 
@@ -139,8 +150,11 @@ def spellings(keys: Iterable[str]) -> str:
 def _spelling(key: str) -> str:
     if key in TRUTHS:
         return "".join(f"[{letter}{letter.upper()}]" for letter in key)
-    sign = "-?" if key == "0" else ""
-    return sign + (key.replace(".", "[.]") + "0*" if "." in key else f"{key}(?:[.]0*)?")
+    if key == "0":
+        return "-?0(?:[.]0*)?"
+    if "." in key:
+        return key.replace(".", "[.]") + "0*"
+    return f"{key}(?:[.]0*)?"
 
 
 def decoded(value: bytes) -> str:
@@ -153,9 +167,9 @@ def decoded(value: bytes) -> str:
 
 def is_number(value: Any) -> bool:
     """Whether a value is a number (a truth value is not)."""
-    return isinstance(value, (int, float, Decimal, np.number)) and not isinstance(
-        value, (bool, np.bool_)
-    )
+    if isinstance(value, (bool, np.bool_)):
+        return False
+    return isinstance(value, (int, float, Decimal, np.number))
 
 
 def distinct(values: Any, name: str = "sensitive_features") -> tuple[list[Any], Any]:
@@ -164,57 +178,65 @@ def distinct(values: Any, name: str = "sensitive_features") -> tuple[list[Any], 
 
     `values` is a pyarrow array, or a numpy array of numbers or of Python objects.
     """
-    if isinstance(values, np.ndarray) and values.dtype.kind != "O":
+    if not isinstance(values, np.ndarray):
+        if not pa.types.is_float16(values.type):
+            return _distinct_in_arrow(values)
+        values = _halves_as_objects(values)  # not every Arrow codes them
+    if values.dtype.kind != "O":
         different, place = np.unique(values, return_inverse=True)
         return list(different), place.astype(np.int32)
-    if not isinstance(values, np.ndarray) and pa.types.is_float16(
-        values.type
-    ):  # not every Arrow codes them
-        values = np.array(
-            [v if v is None else np.float16(v) for v in values.to_pylist()],
-            dtype=object,
-        )
-    if isinstance(values, np.ndarray):
-        if {*map(type, values)} <= {str, type(None)}:  # usually, and ten times as fast
-            texts = [value for value in dict.fromkeys(values) if value is not None]
-            index: dict[Any, int] = {text: i for i, text in enumerate(texts)} | {
-                None: -1
-            }
-            return texts, np.fromiter(
-                map(index.__getitem__, values), np.int32, len(values)
-            )
-        if any(
-            isinstance(value, (list, dict, set, tuple, np.ndarray)) for value in values
-        ):
-            raise refused("records", name=name)
-        places: dict[tuple[type, Any], int] = {}
-        codes = [
-            -1 if v is None else places.setdefault((type(v), v), len(places))
-            for v in values
-        ]
-        return [value for _, value in places], np.array(codes, dtype=np.int32)
-    if isinstance(values, pa.ChunkedArray):
-        if pa.types.is_dictionary(values.type):
-            values = values.unify_dictionaries()
-        values = values.combine_chunks()
-        if isinstance(
-            values, pa.ChunkedArray
-        ):  # several chunks remain where offsets would overflow
-            values = (
-                pa.chunked_array(values.chunks).cast(pa.large_string()).combine_chunks()
-            )
-    if not pa.types.is_dictionary(values.type):
-        values = values.dictionary_encode()
-    indices = values.indices.cast(pa.int32())  # they may be unsigned
-    indices = indices.fill_null(-1) if indices.null_count else indices
-    found = values.dictionary
-    if pa.types.is_floating(
-        found.type
-    ):  # numpy's numbers know how many of their digits count
-        return list(found.to_numpy(zero_copy_only=False)), indices.to_numpy(
-            zero_copy_only=False
-        )
-    return found.to_pylist(), indices.to_numpy(zero_copy_only=False)
+    kinds = {*map(type, values)}
+    if kinds <= {str, type(None)}:  # usually, and ten times as fast
+        return _distinct_texts(values)
+    if any(issubclass(kind, RECORDS) for kind in kinds):
+        raise refused("records", name=name)
+    places: dict[tuple[type, Any], int] = {}
+    codes = np.full(len(values), -1, dtype=np.int32)
+    for row, value in enumerate(values):
+        if value is not None:
+            codes[row] = places.setdefault((type(value), value), len(places))
+    return [value for _, value in places], codes
+
+
+def _halves_as_objects(values: Any) -> Any:
+    """A column of half precision as objects that know how many digits count."""
+    halves = [v if v is None else np.float16(v) for v in values.to_pylist()]
+    return np.array(halves, dtype=object)
+
+
+def _distinct_texts(values: Any) -> tuple[list[Any], Any]:
+    texts = [value for value in dict.fromkeys(values) if value is not None]
+    place_of: dict[Any, int] = {text: place for place, text in enumerate(texts)}
+    place_of[None] = -1
+    codes = np.fromiter(map(place_of.__getitem__, values), np.int32, len(values))
+    return texts, codes
+
+
+def _distinct_in_arrow(values: Any) -> tuple[list[Any], Any]:
+    column = _one_chunk(values)
+    if not pa.types.is_dictionary(column.type):
+        column = column.dictionary_encode()
+    indices = column.indices.cast(pa.int32())  # they may be unsigned
+    if indices.null_count:
+        indices = indices.fill_null(-1)
+    codes = indices.to_numpy(zero_copy_only=False)
+    different = column.dictionary
+    if pa.types.is_floating(different.type):
+        # numpy's numbers know how many of their digits count
+        return list(different.to_numpy(zero_copy_only=False)), codes
+    return different.to_pylist(), codes
+
+
+def _one_chunk(values: Any) -> Any:
+    if not isinstance(values, pa.ChunkedArray):
+        return values
+    if pa.types.is_dictionary(values.type):
+        values = values.unify_dictionaries()
+    column = values.combine_chunks()
+    if not isinstance(column, pa.ChunkedArray):
+        return column
+    # several chunks remain where offsets would overflow
+    return pa.chunked_array(column.chunks).cast(pa.large_string()).combine_chunks()
 
 
 def encode(found: list[Any], codes: Any) -> tuple[tuple[Level, ...], Any]:
@@ -222,22 +244,26 @@ def encode(found: list[Any], codes: Any) -> tuple[tuple[Level, ...], Any]:
     values.
     """
     keys = [level_key(value) for value in found]
-    # missing values have code -1, the last entry of the lookup
-    levels = sort_levels([*{*keys, None}] if np.any(codes < 0) else [*set(keys)])
-    return levels, _lookup(
-        keys, {level: i for i, level in enumerate(levels)}, absent=0
-    )[codes]
+    occurring = set(keys)
+    if np.any(codes < 0):
+        occurring.add(None)
+    levels = sort_levels(list(occurring))
+    places = {level: place for place, level in enumerate(levels)}
+    return levels, _places_of(keys, places, otherwise=0)[codes]
 
 
 def encode_known(found: list[Any], codes: Any, levels: tuple[Level, ...]) -> Any:
     """Place of each row's level among known ones; len(levels) for any other."""
     keys = [level_key(value) for value in found]
-    return _lookup(keys, level_places(levels), absent=len(levels))[codes]
+    return _places_of(keys, level_places(levels), otherwise=len(levels))[codes]
 
 
-def _lookup(keys: list[Level], places: dict[Level, int], *, absent: int) -> Any:
-    found = [places.get(key, absent) for key in [*keys, None]]
-    return np.array(found, dtype=np.int16 if len(places) < 1 << 15 else np.int32)
+def _places_of(keys: list[Level], places: dict[Level, int], *, otherwise: int) -> Any:
+    """The place of each level, and at the end that of a missing one, for rows with code
+    -1.
+    """
+    kind = np.int16 if len(places) < 1 << 15 else np.int32
+    return np.array([places.get(key, otherwise) for key in [*keys, None]], dtype=kind)
 
 
 def refuse_dates(name: str, *, temporal: bool) -> None:
@@ -250,13 +276,15 @@ def numbers_beside_limits(keys: Collection[str]) -> int:
     """How many numbers are spelled beside limits such as "> 89"; 0 if few are, or if
     there are other texts.
 
-    >>> numbers_beside_limits([*map(str, range(20, 90)), "> 89"]), numbers_beside_limits(["60", "> 89"])
+    >>> ages = [str(age) for age in range(20, 90)]
+    >>> numbers_beside_limits([*ages, "> 89"]), numbers_beside_limits(["60", "> 89"])
     (70, 0)
     """
-    rest = {key for key in keys if not DECIMAL.fullmatch(key)}
-    spelled = len(set(keys)) - len(rest)
-    limits = bool(rest) and all(is_limit(key) for key in rest)
-    return spelled if limits and spelled > MAX_NUMERIC_LEVELS else 0
+    others = {key for key in keys if not DECIMAL.fullmatch(key)}
+    n_numbers = len(set(keys)) - len(others)
+    if not others or not all(is_limit(key) for key in others):
+        return 0
+    return n_numbers if n_numbers > MAX_NUMERIC_LEVELS else 0
 
 
 def is_limit(key: str) -> bool:
@@ -271,24 +299,29 @@ def refuse_many(
     seen).
     """
     within = f" in {seen}" if seen else ""
-    keys = {key for key in map(level_key, found) if key is not None}
-    numbers = {
-        key
-        for value in found
-        if is_number(value) and (key := level_key(value)) is not None
-    }
-    known = {"name": name, "within": within, "most": MAX_NUMERIC_LEVELS}
-    if numbers and len(numbers) == len(keys) and not as_levels:
-        if not all(number.lstrip("-").isdigit() for number in numbers):
-            raise refused("measurements", n=len(numbers), **known)
-        if len(numbers) > MAX_NUMERIC_LEVELS:
-            raise refused("many numbers", n=len(numbers), **known)
-    if not as_levels and (spelled := numbers_beside_limits(keys)):
-        raise refused("numbers beside limits", n=spelled, **known)
+    keys = {level_key(value) for value in found} - {None}
+    if not as_levels:
+        _refuse_measurements(found, keys, name, within)
     if len(keys) > MAX_LEVELS:
         raise refused(
             "too many levels", name=name, n=len(keys), within=within, most=MAX_LEVELS
         )
+
+
+def _refuse_measurements(
+    found: list[Any], keys: set[Level], name: str, within: str
+) -> None:
+    known = {"name": name, "within": within, "most": MAX_NUMERIC_LEVELS}
+    numbers = {level_key(value) for value in found if is_number(value)} - {None}
+    if numbers and len(numbers) == len(keys):
+        whole = all(str(number).lstrip("-").isdigit() for number in numbers)
+        if not whole:
+            raise refused("measurements", n=len(numbers), **known)
+        if len(numbers) > MAX_NUMERIC_LEVELS:
+            raise refused("many numbers", n=len(numbers), **known)
+    spelled = numbers_beside_limits([str(key) for key in keys])
+    if spelled:
+        raise refused("numbers beside limits", n=spelled, **known)
 
 
 def folded(level: str) -> str:
@@ -301,73 +334,81 @@ def folded(level: str) -> str:
 
 
 def warn_of_similar_levels(patterns: Patterns, people: Any) -> None:
-    """Count, for each column of groups, the values that are another level but for case
-    or spaces.
+    """Warn of values of a column of groups that are another level but for case or
+    spaces, or a sign that may mean missing.
 
     `people` counts those of each pattern.
     """
     for a, name in enumerate(patterns.attributes):
-        if (
-            name in patterns.derived
-            or name == CLUSTER
-            or name.startswith((BESIDE, KEY))
-        ):
+        made = name in patterns.derived or name == CLUSTER
+        if made or name.startswith((BESIDE, KEY)):
             continue
-        own = patterns.levels[a]
+        levels = patterns.levels[a]
         counts = np.bincount(
-            patterns.table[:, a], weights=people, minlength=len(own)
+            patterns.table[:, a], weights=people, minlength=len(levels)
         ).astype(np.int64)
-        signs = [
-            place
-            for place, level in enumerate(own)
-            if level and not any(map(str.isalnum, level))
-        ]
-        if (
-            len(signs) == 1 and not set(own[signs[0]] or "") - MISSING_SIGNS
-        ):  # two of them may be + and -
-            n = int(counts[signs[0]])
-            are, they = ("is", "It forms") if n == 1 else ("are", "They form")
-            values = f"{n:,} of {int(counts.sum()):,} values {are}"
-            _warn(
-                "sign as level", name=name, sign=own[signs[0]], values=values, they=they
-            )
-        spaced = [
-            place
-            for place, level in enumerate(own)
-            if level is not None and level != level.strip()
-        ]
-        places: dict[str, list[int]] = {}
-        for place, level in enumerate(own):
-            if level is not None:
-                places.setdefault(folded(level), []).append(place)
-        ranked = [
-            sorted(same, key=lambda i: -counts[i])
-            for same in places.values()
-            if len(same) > 1
-        ]
-        n = int(
-            counts[
-                [place for same in ranked for place in same[1:]] if ranked else spaced
-            ].sum()
+        _warn_of_sign(name, levels, counts)
+        _warn_of_case_and_spaces(name, levels, counts)
+
+
+def _warn_of_sign(name: str, levels: Sequence[Level], counts: Any) -> None:
+    """Warn of a sign such as "?" that is a level; two of them may be + and -."""
+    signs = [
+        place
+        for place, level in enumerate(levels)
+        if level and not any(map(str.isalnum, level))
+    ]
+    if len(signs) != 1:
+        return
+    sign = str(levels[signs[0]])
+    if not set(sign) <= MISSING_SIGNS:
+        return
+    n = int(counts[signs[0]])
+    are, they = ("is", "It forms") if n == 1 else ("are", "They form")
+    values = f"{n:,} of {int(counts.sum()):,} values {are}"
+    _warn("sign as level", name=name, sign=sign, values=values, they=they)
+
+
+def _warn_of_case_and_spaces(name: str, levels: Sequence[Level], counts: Any) -> None:
+    """Warn of levels that differ only in case or spaces, or else of spaces around a
+    level.
+    """
+    alike: dict[str, list[int]] = {}
+    spaced = []
+    for place, level in enumerate(levels):
+        if level is None:
+            continue
+        alike.setdefault(folded(level), []).append(place)
+        if level != level.strip():
+            spaced.append(place)
+
+    most_frequent_first = [
+        sorted(places, key=lambda place: -counts[place])
+        for places in alike.values()
+        if len(places) > 1
+    ]
+    if most_frequent_first:
+        rarer = [place for places in most_frequent_first for place in places[1:]]
+        n = int(counts[rarer].sum())
+        verb = "differs" if n == 1 else "differ"
+        values = f"{n:,} of {int(counts.sum()):,} values {verb}"
+        main, rare = most_frequent_first[0][:2]
+        _warn(
+            "similar levels",
+            name=name,
+            values=values,
+            rare=levels[rare],
+            main=levels[main],
         )
-        few = f"{n:,} of {int(counts.sum()):,} values"
-        if ranked:
-            main, rare = ranked[0][:2]
-            values = f"{few} {'differs' if n == 1 else 'differ'}"
-            _warn(
-                "similar levels",
-                name=name,
-                values=values,
-                rare=own[rare],
-                main=own[main],
-            )
-        elif spaced:
-            values = f"{few} {'has' if n == 1 else 'have'}"
-            _warn("spaced level", name=name, values=values, level=own[spaced[0]])
+    elif spaced:
+        n = int(counts[spaced].sum())
+        verb = "has" if n == 1 else "have"
+        values = f"{n:,} of {int(counts.sum()):,} values {verb}"
+        _warn("spaced level", name=name, values=values, level=levels[spaced[0]])
 
 
 def _warn(key: str, **known: Any) -> None:
-    warnings.warn(refused(key, **known).message, UserWarning, stacklevel=5)
+    warn_user(refused(key, **known).message)
 
 
 def warn_of_new_levels(
@@ -385,30 +426,24 @@ def warn_of_new_levels(
     for name, levels, place in zip(
         patterns.attributes, patterns.levels, patterns.table.T
     ):
-        if (
-            name in patterns.derived
-            or name.startswith((BESIDE, KEY))
-            or name not in known
-        ):
+        made = name in patterns.derived or name.startswith((BESIDE, KEY))
+        if made or name not in known:
             continue
-        before = {folded(level): level for level in known[name] if level is not None}
-        new = [level for level in levels if level not in known[name]]
-        near = {
-            level: before[folded(level)]
-            for level in new
-            if level is not None and folded(level) in before
+        known_by_folded = {
+            folded(level): level for level in known[name] if level is not None
         }
-        for level, own in near.items():
-            _warn("new spelling", name=name, level=level, known=own)
-        others = int(
-            people[
-                np.array([level in new and level not in near for level in levels])[
-                    place
-                ]
-            ].sum()
-        )
-        if others > share * people.sum():
-            _warn("new levels", name=name, new=others, n=int(people.sum()))
+        is_new = np.zeros(len(levels), dtype=np.bool_)
+        for i, level in enumerate(levels):
+            if level in known[name]:
+                continue
+            if level is not None and folded(level) in known_by_folded:
+                before = known_by_folded[folded(level)]
+                _warn("new spelling", name=name, level=level, known=before)
+            else:
+                is_new[i] = True
+        n_new = int(people[is_new[place]].sum())
+        if n_new > share * people.sum():
+            _warn("new levels", name=name, new=n_new, n=int(people.sum()))
 
 
 def warn_of_failed_conditions(
@@ -419,24 +454,20 @@ def warn_of_failed_conditions(
     """
     for name, made in conditions.items():
         for test in tests_of(made.condition):
-            if test.op not in ("=", "in"):
-                continue
-            known = {level for level in levels_of(test.column) if level is not None}
-            for value in test.values:
-                near = sorted(
-                    level for level in known if folded(level) == folded(value)
-                )
-                if near and not known & wanted_keys(
-                    ColumnTest(test.column, "=", (value,))
-                ):
-                    known_as = {
-                        "name": name,
-                        "column": test.column,
-                        "value": value,
-                        "near": near[0],
-                    }
-                    warnings.warn(
-                        refused("nobody meets", **known_as).message,
-                        UserWarning,
-                        stacklevel=4,
-                    )
+            if test.op in ("=", "in"):
+                known = {level for level in levels_of(test.column) if level is not None}
+                _suggest_values(name, test, known)
+
+
+def _suggest_values(name: str, test: ColumnTest, known: set[str]) -> None:
+    """Warn of values of a test that no row has, if a level differs only in case or
+    spaces.
+    """
+    for value in test.values:
+        if known & wanted_keys(ColumnTest(test.column, "=", (value,))):
+            continue
+        near = sorted(level for level in known if folded(level) == folded(value))
+        if near:
+            _warn(
+                "nobody meets", name=name, column=test.column, value=value, near=near[0]
+            )

@@ -5,7 +5,6 @@ repeat visits; and a warning of a column of IDs that was not named.
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Callable, Iterable
 from hashlib import blake2b
 from typing import Any
@@ -13,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from propcal.core.patterns import Level
-from propcal.errors import Argument, InputError, refused
+from propcal.errors import Argument, InputError, refused, warn_user
 from propcal.reading.levels import distinct, level_key
 
 N_CLUSTERS = 256
@@ -98,7 +97,7 @@ def warn_of_undeclared(
             warning = refused(
                 key, name=name, different=different, rows=rows, passed=passed
             )
-            warnings.warn(warning.message, UserWarning, stacklevel=4)
+            warn_user(warning.message)
             return name
     return ""
 

@@ -404,9 +404,11 @@ def _refuse_outcomes(
 ) -> None:
     missing = counts[Trouble.OUTCOME_MISSING]
     if missing:
-        who = "people" if drop_missing is None else "rows"
-        values = _values(missing, n)
-        raise refused(f"{who} without outcome", name=names.outcome, values=values)
+        if drop_missing is None:
+            key = "people without outcome"
+        else:
+            key = "rows without outcome"
+        raise refused(key, name=names.outcome, values=_values(missing, n))
     outside = counts[Trouble.OUTCOME_OUTSIDE]
     if outside:
         raise refused(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import log2
@@ -28,7 +27,7 @@ from propcal.core.patterns import (
     patterns_of,
 )
 from propcal.core.reduction import atoms_of_rows
-from propcal.errors import Argument, Column, InputError, refused
+from propcal.errors import Argument, ColumnTitle, InputError, refused, warn_user
 from propcal.reading import frames
 from propcal.reading import role_columns as roles
 from propcal.reading.checked_people import CheckedPeople, read_roles
@@ -312,7 +311,7 @@ def _warn_of_other_order(*columns: Any) -> None:
         except TypeError:  # labels of several kinds have no order
             continue
         if same_labels:
-            warnings.warn(refused("other order").message, UserWarning, stacklevel=5)
+            warn_user(refused("other order").message)
             return
 
 
@@ -551,7 +550,7 @@ def feature_codes(points: PointsTable, columns: Mapping[str, Any]) -> list[Any]:
 def _codes(feature: FeaturePoints, column: Any) -> Any:
     if not feature.is_number:  # a missing value has the code behind the levels
         return encode_known(*distinct(column), (*feature.levels, None))
-    title = Column(feature.column, f"feature {feature.column!r}")
+    title = ColumnTitle(feature.column, f"feature {feature.column!r}")
     values = frames.floats(column, title)
     codes = np.searchsorted(feature.cuts, values, side="right").astype(np.uint8)
     codes[np.isnan(values)] = len(feature.points)

@@ -24,7 +24,7 @@ from propcal.core.grid import BoolArray
 from propcal.core.groups import Groups
 from propcal.core.patterns import SITE
 from propcal.core.reduction import keyed
-from propcal.errors import Argument, Column, InputError, refused
+from propcal.errors import Argument, ColumnTitle, InputError, refused
 from propcal.reading.frames import (
     Columns,
     frame_columns,
@@ -133,7 +133,9 @@ class NamedColumns:
     def titles(self) -> RoleNames:
         """Score, outcome and weight as errors call them."""
         return RoleNames(
-            Column(self.score), Column(self.outcome), Column(str(self.weight))
+            ColumnTitle(self.score),
+            ColumnTitle(self.outcome),
+            ColumnTitle(str(self.weight)),
         )
 
     @property

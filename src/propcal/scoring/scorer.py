@@ -26,7 +26,7 @@ from propcal.core.correction.definition import ScoringRows
 from propcal.core.correction.unlisted import Unlisted
 from propcal.core.grid import UNIT, FloatArray, to_grid
 from propcal.errors import (
-    Column,
+    ColumnTitle,
     InputError,
     Message,
     TooManyUnseenError,
@@ -118,9 +118,9 @@ class Scorer:
     def _checked(self, columns: Any, tally: Tally | None) -> ScoringRows | None:
         if not len(columns[self.score]):
             return None
-        name = Column(self.score)
+        name = ColumnTitle(self.score)
         if tally is None:
-            name = Column(self.score, f"{name} (in one part of the frame)")
+            name = ColumnTitle(self.score, f"{name} (in one part of the frame)")
         refuse_truths(columns[self.score], name)
         raw = numbers(columns[self.score], name)
         if tally is not None and not tally.add_scores(raw) and self.invalid == "error":
@@ -203,7 +203,7 @@ class Tally(ScoreTally):
 
     def __init__(self, scorer: Scorer) -> None:
         super().__init__()
-        self._name = Column(scorer.score)
+        self._name = ColumnTitle(scorer.score)
         self._invalid = scorer.invalid
         self._between = False  # whether a score lies between 0 and 1
         self.unlisted = Unlisted(scorer.correction)

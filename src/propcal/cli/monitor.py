@@ -224,7 +224,7 @@ def _update(
         "groups" in settings and not roles.groups
     ):  # only how groups are made of the columns was given
         settings["groups"] = replace(
-            settings["groups"], columns=watched.columns.words.columns
+            settings["groups"], columns=watched.columns.definition.columns
         )
     watched.change(settings)
     for name, value in given(names).items():

@@ -393,7 +393,7 @@ class Monitor(MonitorSettings):
             people = new.pattern_sums(new.people)
             warn_of_new_levels(known, new.patterns, people, self.gamma)
         edges = self.edges or self._first_edges(atoms)
-        watched = watch(atoms, self.columns.words, self.gamma, self.watched)
+        watched = watch(atoms, self.columns.definition, self.gamma, self.watched)
         self.atoms = atoms
         self.records = records
         self.edges = edges
@@ -461,7 +461,7 @@ class Monitor(MonitorSettings):
             since=course.claims[0].since if course.claims else "",
             held_out=held_out,
             gamma=self.gamma,
-            groups=self.columns.words,
+            groups=self.columns.definition,
             identity=self.identity,
         )
 
@@ -480,7 +480,7 @@ class Monitor(MonitorSettings):
         all_periods = self.calendar.span(periods[0], periods[-1])
         gaps = [period for period in all_periods if period not in self.records]
         late = [period for period in periods if self.records[period].late]
-        small = not_watched(atoms, self.columns.words, self.gamma, self.watched)
+        small = not_watched(atoms, self.columns.definition, self.gamma, self.watched)
         labels = group_labels(
             small, atoms.patterns, identity.labels, everyone=identity.everyone
         )

@@ -1,8 +1,7 @@
-"""One file of people: Parquet, CSV (plain, gzip, zstd) or an Excel workbook; and files
-of atoms.
+"""Reading one CSV file (plain, gzip, zstd), Parquet file or Excel workbook of people.
 
 Columns are addressed by position, because DuckDB does not distinguish ``Age`` from
-``age``.
+``age``. `people_files` reads several files as one table.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ import json
 import re
 from collections.abc import Sequence
 from datetime import date, datetime, time
-from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from shutil import rmtree
@@ -25,7 +23,14 @@ from weakref import finalize
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from propcal.errors import FileFormatError, InputError, PropcalError, quoted, refused
+from propcal.errors import (
+    FileFormatError,
+    InputError,
+    PropcalError,
+    quoted,
+    refused,
+    warn_user,
+)
 from propcal.extras import how_to_install
 from propcal.reading.frames import require
 
@@ -35,6 +40,7 @@ DELIMITERS = ",;\t|"
 # names of columns mostly take less than a megabyte
 FIRST_LINE = 1 << 20
 LONGEST_LINE = 1 << 24
+READ_BYTES = 1 << 22  # of a file at a time
 MOST_COLUMNS = 1 << 15  # DuckDB takes half a minute for so many
 _NUMBER_LIKE = re.compile(r"\s*[-+]?(\d+[.,]?\d*|[.,]\d+)([eE][-+]?\d+)?\s*%?\s*")
 
@@ -71,8 +77,9 @@ def atoms_header(schema: Any, wanted: str = ATOMS_FORMAT) -> dict[str, Any] | No
     """What a Parquet file of atoms (or of another format of ours) says of them; None if
     it is none.
     """
+    metadata = schema.metadata or {}
     try:
-        content = json.loads((schema.metadata or {}).get(b"propcal", b"{}"))
+        content = json.loads(metadata.get(b"propcal", b"{}"))
     except (ValueError, RecursionError):
         return None
     if isinstance(content, dict) and content.get("format") == wanted:
@@ -84,7 +91,7 @@ def check_dictionaries(table: Any) -> None:
     """Refuse places in a dictionary that it does not have: Arrow does not look when it
     reads a file.
 
-    Raises Arrow's own error, which tells that the file is damaged.
+    Raises Arrow's own error, which says that the file is damaged.
     """
     for column in table.columns:
         if pa.types.is_dictionary(column.type):
@@ -107,14 +114,12 @@ class ParquetFile:
 
     def repeated_texts(self) -> list[str]:
         """Columns of texts that have few different values, judged by the first rows."""
-        texts = [
-            field.name
-            for field in self.schema
-            if str(field.type) in ("string", "large_string")
-        ]
-        texts = [
-            name for name in texts if self.names.count(name) == 1 and "." not in name
-        ]
+        texts = []
+        for field in self.schema:
+            is_text = str(field.type) in ("string", "large_string")
+            addressable = "." not in field.name and self.names.count(field.name) == 1
+            if is_text and addressable:
+                texts.append(field.name)
         if not texts:
             return []
         first = next(self.file.iter_batches(SAMPLE_ROWS, columns=texts))
@@ -134,6 +139,7 @@ class CsvFile:
         self.path = path
         self._content = content or path
         self._compression = compression
+        self._known_complete = False
         self.delimiter, self.names = self._first_line()
 
     def _first_line(self) -> tuple[str, list[str]]:
@@ -146,21 +152,14 @@ class CsvFile:
                     start += stream.read(LONGEST_LINE)
         except OSError as error:
             raise self._truncated() from error
-        try:
-            text = start.decode("utf-8-sig")
-        except UnicodeDecodeError as error:
-            if (
-                error.start < len(start) - 4
-            ):  # at the very end a letter may be cut in two
-                raise self._no_utf8() from None
-            text = start[: error.start].decode("utf-8-sig")
-        first = {d: self._names(text, d) for d in DELIMITERS}
-        delimiter = max(DELIMITERS, key=lambda d: len(first[d] or []))
-        names = first[delimiter]
+        text = self._decoded(start)
+        names_by_delimiter = {d: self._names(text, d) for d in DELIMITERS}
+        delimiter = max(DELIMITERS, key=lambda d: len(names_by_delimiter[d] or []))
+        names = names_by_delimiter[delimiter]
+
         problem = f"{self.path} is not a CSV file: its first line"
-        if names is None or (
-            len(start) >= LONGEST_LINE and "\n" not in text and "\r" not in text
-        ):
+        endless = len(start) >= LONGEST_LINE and "\n" not in text and "\r" not in text
+        if names is None or endless:
             raise FileFormatError(f"{problem} cannot be read")
         if not names:
             raise FileFormatError(f"{problem} is empty and must name the columns")
@@ -173,6 +172,16 @@ class CsvFile:
                 most=MOST_COLUMNS,
             )
         return delimiter, names
+
+    def _decoded(self, start: bytes) -> str:
+        """The beginning of the file as text."""
+        try:
+            return start.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            # at the very end a letter may be cut in two
+            if error.start < len(start) - 4:
+                raise self._no_utf8() from None
+            return start[: error.start].decode("utf-8-sig")
 
     @staticmethod
     def _names(text: str, delimiter: str) -> list[str] | None:
@@ -188,26 +197,26 @@ class CsvFile:
         """The file as DuckDB reads it, every column (c0, c1, ...) as text; some texts
         are missing values.
         """
+        path = quoted(glob.escape(str(self._content)))
         columns = ", ".join(f"c{i}: 'VARCHAR'" for i in range(len(self.names)))
+        null = ", ".join(map(quoted, missing))
         return (
-            f"read_csv({quoted(glob.escape(str(self._content)))}, auto_detect=false, header=true, "
-            f"columns={{{columns}}}, delim={quoted(self.delimiter)}, quote='\"', escape='\"', "
-            f"compression='{self._compression}', nullstr=[{', '.join(map(quoted, missing))}])"
+            f"read_csv({path}, auto_detect=false, header=true, columns={{{columns}}}, "
+            f"delim={quoted(self.delimiter)}, quote='\"', escape='\"', "
+            f"compression='{self._compression}', nullstr=[{null}])"
         )
 
-    @cached_property
-    def complete(self) -> bool:
-        """True, or an error: DuckDB takes a zstd file that was cut off for a shorter
-        one.
-        """
-        if self._compression == "zstd":
-            try:
-                with pa.input_stream(str(self.path), compression="zstd") as stream:
-                    while stream.read(1 << 22):
-                        pass
-            except OSError as error:
-                raise self._truncated() from error
-        return True
+    def check_complete(self) -> None:
+        """Refuse a zstd file that was cut off, which DuckDB takes for a shorter one."""
+        if self._compression != "zstd" or self._known_complete:
+            return
+        try:
+            with pa.input_stream(str(self.path), compression="zstd") as stream:
+                while stream.read(READ_BYTES):
+                    pass
+        except OSError as error:
+            raise self._truncated() from error
+        self._known_complete = True
 
     def why(self, trouble: str) -> PropcalError:
         """What is wrong with the file: DuckDB's errors quote the line; say where it is,
@@ -271,11 +280,7 @@ def _first_sheet(path: Path) -> list[list[str]]:
         book = load_workbook(path, read_only=True, data_only=True)
         sheets = book.worksheets
         sheets[0].reset_dimensions()  # the size that the file states may be out of date
-        rows = [
-            row
-            for row in sheets[0].iter_rows(values_only=True)
-            if any(cell is not None for cell in row)
-        ]
+        rows = [row for row in sheets[0].iter_rows(values_only=True) if _has_value(row)]
         title = sheets[0].title
         others = len(sheets) - 1
         book.close()
@@ -286,20 +291,25 @@ def _first_sheet(path: Path) -> list[list[str]]:
         warn_user(refused("first sheet", path=path, title=title, there=there).message)
     if not rows:
         raise FileFormatError(f"{path}: its first sheet, {title!r}, is empty")
+
     width = max(i for i, name in enumerate(rows[0], start=1) if name is not None)
-    if any(cell is not None for row in rows for cell in row[width:]):
-        raise FileFormatError(
-            f"{path}: a column of its first sheet has values and no name in the first row"
-        )
-    return [
-        [_text(cell) for cell in row[:width]] + [""] * (width - len(row))
-        for row in rows
-    ]
+    if any(_has_value(row[width:]) for row in rows):
+        problem = "a column of its first sheet has values and no name in the first row"
+        raise FileFormatError(f"{path}: {problem}")
+    texts = []
+    for row in rows:
+        cells = [_text(cell) for cell in row[:width]]
+        texts.append(cells + [""] * (width - len(row)))
+    return texts
+
+
+def _has_value(cells: Sequence[Any]) -> bool:
+    return any(cell is not None for cell in cells)
 
 
 def _text(cell: Any) -> str:
     """A cell as CSV has it: ISO dates, truth values, numbers with as many digits as
-    tell them apart.
+    distinguish them.
     """
     if isinstance(cell, datetime):
         if cell.time() == time():

@@ -475,11 +475,13 @@ def refuse_identifiers(rows: Any, columns: NamedColumns) -> None:
     """Refuse identifiers and measurements by the first rows, before all rows are
     aggregated.
     """
-    own = [name for name in columns.words.attributes([]) if name in _plain(columns)]
+    own = [
+        name for name in columns.definition.attributes([]) if name in _plain(columns)
+    ]
     first: Any = rows.limit(FIRST_ROWS).to_arrow_table() if own else None
     for name in own:
         seen = f"the first {len(first):,} rows"
-        codes_too = name in columns.words.as_levels
+        codes_too = name in columns.definition.as_levels
         fitting_values(
             name, None, {name: first[name]}, None, seen=seen, as_levels=codes_too
         )

@@ -19,9 +19,8 @@ from propcal.core.arguments import Intersections, Missing, WeightKind
 from propcal.core.groups import Groups
 from propcal.errors import Argument, InputError, refused
 from propcal.reading.frames import is_engine_frame, is_frame
-from propcal.reading.patient_ids import count_values, warn_of_undeclared
 from propcal.reading.rows import FrameColumns, wanted_columns
-from propcal.reading.source import FrameSource, NamedColumns, frame_source
+from propcal.reading.source import NamedColumns, frame_source
 
 P = ParamSpec("P")
 Result = TypeVar("Result", covariant=True)
@@ -242,8 +241,9 @@ def _arrays(
     for role, column in roles.items():
         settings[role] = columns[column]
     passed = FrameColumns({name: columns[column] for name, column in column_of.items()})
-    if "cluster" in arrays.names and "cluster" not in roles:
-        passed.unused_id = _warn_of_unused_id(source, wanted)
+    in_memory = not is_engine_frame(frame)
+    if in_memory and "cluster" in arrays.names and "cluster" not in roles:
+        passed.unused_id = source.warn_of_unused_id(wanted)
     settings[arrays.features] = passed if passed or passed.unused_id else None
 
     if "scores" not in arrays.names:
@@ -313,15 +313,3 @@ def _refuse_two_roles(
             roles.get("sample_weight"),
             roles.get("cluster"),
         )
-
-
-def _warn_of_unused_id(source: FrameSource, wanted: Sequence[str]) -> str:
-    """Warn of a column that looks like a patient ID and was not named; its name, or
-    "".
-    """
-    if is_engine_frame(source.frame):
-        return ""
-    unused = [name for name in source.names if name not in wanted]
-    return warn_of_undeclared(
-        unused, lambda name: count_values(source.columns([name])[name])
-    )

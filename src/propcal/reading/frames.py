@@ -1,5 +1,7 @@
-"""Reads frames, series and arrays in memory as columns (for frames of DuckDB, Spark or
-Dask see engines/).
+"""Frames, series and arrays in memory (pandas, polars, Arrow, numpy, lists), read as
+columns.
+
+Frames of DuckDB, Spark, Dask or lazy polars are reduced by `engine_frames`.
 
 Lists and numpy arrays of plain values become columns with numpy alone. Everything else
 (frames, series, dates, decimals, unusual types) goes through Arrow, which takes longer
@@ -26,9 +28,8 @@ from propcal.reading.levels import DATES, LIMIT, distinct, level_key
 pa: Any = Later("pyarrow")
 pc: Any = Later("pyarrow.compute")
 nw: Any = Later("narwhals.stable.v2")
-Columns = dict[
-    str, Any
-]  # name -> pyarrow array, or numpy array of numbers or of Python objects
+# name -> pyarrow array, or numpy array of numbers or of Python objects
+Columns = dict[str, Any]
 RECODE = "Convert it, for example with astype(float)"
 TOP_CODED = 'are limits such as "> 89" (top-coded ages): recode them, for example to 90'
 SEPARATORS = re.compile(r"[;|+ ]+")  # of names, other than commas
@@ -91,17 +92,25 @@ def require(columns: Sequence[str], wanted: Sequence[str]) -> None:
     """Refuse missing columns; the error suggests a similar name."""
     for name in wanted:
         if name not in columns:
-            near = get_close_matches(str(name), columns, n=1)
-            parts = [part.strip() for part in SEPARATORS.split(str(name))]
-            hint = f"Did you mean {near[0]!r}?" if near else None
-            if len(parts) > 1 and all(part in columns for part in parts):
-                hint = f"If these are {len(parts)} columns, separate them with commas: {','.join(parts)}"
+            shown = str(list(columns[:MOST_NAMES]))
             if len(columns) > MOST_NAMES:
-                more = f" and {len(columns) - MOST_NAMES:,} more"
-            else:
-                more = ""
-            problem = f"there is no column {name!r}; the columns are {list(columns[:MOST_NAMES])}{more}."
-            raise InputError(problem, argument=name, next_step=hint, between=" ")
+                shown += f" and {len(columns) - MOST_NAMES:,} more"
+            raise InputError(
+                f"there is no column {name!r}; the columns are {shown}.",
+                argument=name,
+                next_step=_what_was_meant(str(name), columns),
+                between=" ",
+            )
+
+
+def _what_was_meant(name: str, columns: Sequence[str]) -> str | None:
+    """What to write in place of a name that is no column; None without an idea."""
+    parts = [part.strip() for part in SEPARATORS.split(name)]
+    if len(parts) > 1 and all(part in columns for part in parts):
+        listed = ",".join(parts)
+        return f"If these are {len(parts)} columns, separate them with commas: {listed}"
+    similar = get_close_matches(name, columns, n=1)
+    return f"Did you mean {similar[0]!r}?" if similar else None
 
 
 def numbers(values: Any, name: str) -> FloatArray:
@@ -116,15 +125,15 @@ def floats(column: Any, name: str, hint: str | None = None) -> FloatArray:
     """A column of any numeric type as float64; missing values become NaN."""
     if isinstance(column, np.ndarray):
         if column.dtype.kind != "O":
-            plain = column.astype(np.float64)
-        else:
-            plain = plain_floats(column)
+            return column.astype(np.float64)
+        plain = plain_floats(column)
         if plain is not None:
             return plain
         try:
             column = pa.array(column)
         except NOT_ARROW:
             raise refused("several types", name=name) from None
+
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     kind = column.type
@@ -132,38 +141,34 @@ def floats(column: Any, name: str, hint: str | None = None) -> FloatArray:
         return np.full(len(column), np.nan)
     if pa.types.is_boolean(kind):
         column = column.cast(pa.int8())
-    elif not (
-        pa.types.is_floating(kind)
-        or pa.types.is_integer(kind)
-        or pa.types.is_decimal(kind)
-    ):
-        text = holds_text(column)
-        if text:
-            limits = pc.sum(
-                pc.match_substring_regex(column, f"^\\s*({LIMIT})\\s*$")
-            ).as_py()
-        else:
-            limits = 0
-        if text:
-            what = "text"
-        elif pa.types.is_temporal(kind):
-            what = DATES
-        else:
-            what = str(kind)
-        if len(column) > 1:
-            values = f"all {len(column):,} values are"
-        else:
-            values = "the value is"
-        problem = f"{name} must be numeric; {values} {what}"
-        step = f"{limits:,} of them {TOP_CODED}" if limits else hint
-        raise InputError(problem, argument=name, next_step=step, between=". ")
-    if pa.types.is_decimal(
-        kind
-    ):  # via text, because a direct cast depends on the other values in the batch
+    elif pa.types.is_decimal(kind):
+        # via text, because a direct cast depends on the other values in the batch
         column = column.cast(pa.string())
-    return np.asarray(
-        column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
-    )
+    elif not (pa.types.is_floating(kind) or pa.types.is_integer(kind)):
+        raise _not_numeric(column, name, hint)
+    as_floats = column.cast(pa.float64(), safe=False)
+    return np.asarray(as_floats.to_numpy(zero_copy_only=False))
+
+
+def _not_numeric(column: Any, name: str, hint: str | None) -> PropcalError:
+    """The error of a column that holds other values than numbers."""
+    n_limits = 0
+    if holds_text(column):
+        what = "text"
+        is_limit = pc.match_substring_regex(column, f"^\\s*({LIMIT})\\s*$")
+        n_limits = pc.sum(is_limit).as_py()
+    elif pa.types.is_temporal(column.type):
+        what = DATES
+    else:
+        what = str(column.type)
+    if len(column) > 1:
+        values = f"all {len(column):,} values are"
+    else:
+        values = "the value is"
+    if n_limits:
+        hint = f"{n_limits:,} of them {TOP_CODED}"
+    problem = f"{name} must be numeric; {values} {what}"
+    return InputError(problem, argument=name, next_step=hint, between=". ")
 
 
 def holds_text(column: Any) -> bool:
@@ -219,20 +224,12 @@ def _column(values: Any, name: str = FEATURES) -> Any:
     if isinstance(values, (pa.Array, pa.ChunkedArray)):
         return values
     if isinstance(values, (list, tuple)):
-        values = np.fromiter(
-            values, dtype=object, count=len(values)
-        )  # np.array would open buffers
+        # np.array would open buffers
+        values = np.fromiter(values, dtype=object, count=len(values))
     if not isinstance(values, np.ndarray):
-        try:
-            native = nw.from_native(values, eager_only=True, allow_series=True)
-        except TypeError:
-            native = None
-        if isinstance(native, nw.DataFrame):
-            if len(native.columns) != 1:
-                raise refused("several columns", name=name, n=len(native.columns))
-            native = native[native.columns[0]]
-        if native is not None:
-            return _of_series(native)
+        series = _as_series(values, name)
+        if series is not None:
+            return _of_series(series)
         if not hasattr(values, "__array__"):
             raise refused("not a column", name=name, kind=type(values).__name__)
         values = np.asarray(values)
@@ -244,19 +241,33 @@ def _column(values: Any, name: str = FEATURES) -> Any:
     return _in_arrow(lambda: pa.array(values, from_pandas=True), values, name)
 
 
+def _as_series(values: Any, name: str) -> Any:
+    """A series, or a frame of one column, as narwhals holds it; None if it is
+    neither.
+    """
+    try:
+        native = nw.from_native(values, eager_only=True, allow_series=True)
+    except TypeError:
+        return None
+    if not isinstance(native, nw.DataFrame):
+        return native
+    if len(native.columns) != 1:
+        raise refused("several columns", name=name, n=len(native.columns))
+    return native[native.columns[0]]
+
+
 def _of_series(series: Any) -> Any:
     """A narwhals series as a pyarrow array, or as Python objects if its values have
     mixed types.
     """
     native = series.to_native()
-    if series.dtype == nw.Object and not hasattr(
-        native, "array"
-    ):  # polars would give addresses in memory
+    if series.dtype == nw.Object and not hasattr(native, "array"):
+        # polars would give addresses in memory
         return _column(native.to_list())
-    values = getattr(
-        getattr(native, "dtype", None), "categories", native
-    )  # pandas categories may be objects
-    if str(getattr(values, "dtype", "")) == "object" and not _one_kind(values):
+    # pandas categories may be objects
+    kinds_of = getattr(getattr(native, "dtype", None), "categories", native)
+    holds_objects = str(getattr(kinds_of, "dtype", "")) == "object"
+    if holds_objects and not _one_kind(kinds_of):
         return _mixed(np.asarray(native, dtype=object))
     return _in_arrow(series.to_arrow, series, series.name)
 
@@ -271,14 +282,14 @@ def _in_arrow(convert: Callable[[], Any], values: Any, name: Any) -> Any:
         raise refused("no unicode", name=name) from None
     except NOT_ARROW:
         column = None
-    # intervals, periods, UUIDs, records
-    if (
-        column is None
-        or isinstance(held_type(column.type), pa.BaseExtensionType)
-        or is_record(column.type)
-    ):
-        return _mixed(values if isinstance(values, np.ndarray) else values.to_list())
-    return column
+    if column is not None and not _needs_python(column.type):
+        return column
+    return _mixed(values if isinstance(values, np.ndarray) else values.to_list())
+
+
+def _needs_python(kind: Any) -> bool:
+    """Whether Arrow needs Python to read a type: intervals, periods, UUIDs, records."""
+    return isinstance(held_type(kind), pa.BaseExtensionType) or is_record(kind)
 
 
 def _one_kind(values: Any) -> bool:
@@ -291,9 +302,9 @@ def _one_kind(values: Any) -> bool:
     if np.datetime64 in kinds:
         return False
     if len(kinds) > 1 and float in kinds:
-        kinds -= (
-            {float} if all(v != v for v in values if isinstance(v, float)) else set()
-        )
+        only_nan = all(value != value for value in values if isinstance(value, float))
+        if only_nan:
+            kinds.remove(float)
     return len(kinds) <= 1
 
 
@@ -301,9 +312,11 @@ def _mixed(values: Any, name: str = FEATURES) -> Any:
     """Objects of several types, with every kind of missing value as None."""
     if not is_unicode("".join(value for value in values if isinstance(value, str))):
         raise refused("no unicode", name=name)
-    cleaned = np.empty(len(values), dtype=object)
-    held = (bytes(value) if isinstance(value, BUFFERS) else value for value in values)
-    cleaned[:] = [None if level_key(value) is None else value for value in held]
+    cleaned = np.empty(len(values), dtype=object)  # of None
+    for row, value in enumerate(values):
+        held = bytes(value) if isinstance(value, BUFFERS) else value
+        if level_key(held) is not None:
+            cleaned[row] = held
     return cleaned
 
 
@@ -317,30 +330,22 @@ def attribute_columns(
     used by position. Where lists and arrays are `plain`, numpy reads them.
     """
     given = sensitive_features
-    read = _plain_first if plain else _column
     if given is None:
         return {}
     if isinstance(given, str):
         raise _names_only([given])
+    read = _plain_first if plain else _column
     if isinstance(given, Mapping):
         named = {str(name): column for name, column in given.items()}
         if len(named) < len(given):
             raise refused("names twice")
         require(list(named), wanted or ())
-        return {
-            name: read(named[name]) for name in (named if wanted is None else wanted)
-        }
-    unnamed = [given]
-    if isinstance(given, (list, tuple, np.ndarray)):
-        if isinstance(given, np.ndarray):
-            array = given
-        else:
-            array = np.array(given, dtype=object)
-        if array.ndim not in (1, 2):
-            raise refused("dimensions", n=array.ndim)
-        unnamed = [array] if array.ndim == 1 else list(array.T)
-    elif not isinstance(given, (pa.Array, pa.ChunkedArray)):
+        names = list(named) if wanted is None else wanted
+        return {name: read(named[name]) for name in names}
+    if not isinstance(given, (list, tuple, np.ndarray, pa.Array, pa.ChunkedArray)):
         return frame_columns(given, FEATURES, wanted)
+
+    unnamed = _columns_of_array(given)
     if wanted is None:
         names = [f"sensitive_feature_{i}" for i in range(len(unnamed))]
     else:
@@ -350,16 +355,29 @@ def attribute_columns(
     return {name: read(column) for name, column in zip(names, unnamed)}
 
 
+def _columns_of_array(given: Any) -> list[Any]:
+    """The columns of a list, an array or an Arrow array."""
+    if isinstance(given, (pa.Array, pa.ChunkedArray)):
+        return [given]
+    if isinstance(given, np.ndarray):
+        array = given
+    else:
+        array = np.array(given, dtype=object)
+    if array.ndim == 1:
+        return [array]
+    if array.ndim != 2:
+        raise refused("dimensions", n=array.ndim)
+    return list(array.T)
+
+
 def refuse_names(sensitive_features: Any, n: int) -> None:
-    """Refuse names of columns in place of the columns: a few different texts beside
-    more rows.
+    """Refuse names of columns in place of the columns: a list of texts that is shorter
+    than the number of rows.
     """
     given = sensitive_features
-    if (
-        isinstance(given, (list, tuple))
-        and len(given) < n
-        and {*map(type, given)} == {str}
-    ):
+    if not isinstance(given, (list, tuple)) or len(given) >= n:
+        return
+    if {*map(type, given)} == {str}:
         raise _names_only([*given])
 
 
@@ -372,12 +390,9 @@ def _names_only(names: list[str]) -> PropcalError:
 def mask_names(masks: Any) -> list[str]:
     """The names of columns of truth values (or 0 and 1); anything else is refused."""
     columns = attribute_columns(masks)
-    for name, values in columns.items():
-        if not {*distinct(values, name)[0], None} <= {
-            True,
-            False,
-            None,
-        }:  # 1 and 0 equal True and False
+    for name, column in columns.items():
+        values, _ = distinct(column, name)
+        if not {*values} <= {True, False, None}:  # 1 and 0 equal True and False
             raise refused("no truth values", name=name)
     return list(columns)
 
@@ -390,76 +405,71 @@ def frame_columns(
     """
     labels = _labels(frame)
     refuse_repeated(labels, name)
-    if (
-        hasattr(frame, "set_axis")
-        and labels
-        and any(not isinstance(label, str) for label in frame.columns)
-    ):
-        frame = frame.set_axis(
-            labels, axis=1
-        )  # pandas allows numbers and other objects as column names
+    if hasattr(frame, "set_axis") and labels:
+        # pandas allows numbers and other objects as column names
+        all_texts = all(isinstance(label, str) for label in frame.columns)
+        frame = frame if all_texts else frame.set_axis(labels, axis=1)
     try:
         native = nw.from_native(frame, eager_only=True, allow_series=True)
     except TypeError:
         raise refused("no frame", name=name, kind=type(frame).__name__) from None
     if isinstance(native, nw.Series):
-        if wanted is not None and len(wanted) == 1 and not native.name:
-            only = wanted[0]
-        else:
-            only = None
-        native = native.alias(
-            only or str(native.name or "sensitive_feature_0")
-        ).to_frame()
+        title = str(native.name or "sensitive_feature_0")
+        if not native.name and wanted is not None and len(wanted) == 1:
+            title = wanted[0] or title
+        native = native.alias(title).to_frame()
     require(native.columns, wanted or ())
-    return {
-        label: _of_series(native[label])
-        for label in (native.columns if wanted is None else wanted)
-    }
+    chosen = native.columns if wanted is None else wanted
+    return {label: _of_series(native[label]) for label in chosen}
 
 
 def frame_names(frame: Any) -> list[str]:
     """The names of the columns of a frame of any kind, also of an engine."""
     native = nw.from_native(frame, pass_through=True)
-    lazy = isinstance(native, nw.LazyFrame)
-    if lazy:
+    if isinstance(native, nw.LazyFrame):
         return list(native.collect_schema().names())
     return _labels(frame)
 
 
 def _labels(frame: Any) -> list[str]:
-    return [
-        str(label)
-        for label in getattr(frame, "column_names", getattr(frame, "columns", []))
-    ]
+    labels = getattr(frame, "column_names", getattr(frame, "columns", []))
+    return [str(label) for label in labels]
 
 
 def columns_of_x(X: Any, names: Sequence[Any]) -> Columns:
     """The named columns of a feature matrix; columns of a matrix without names are
     given by number.
     """
-    matrix: Any = X if hasattr(X, "toarray") else None
-    if isinstance(X, (np.ndarray, list, tuple)):
+    matrix: Any = None
+    if hasattr(X, "toarray"):
+        matrix = X
+    elif isinstance(X, (np.ndarray, list, tuple)):
         matrix = np.asarray(X)
     labels = _labels(X) if matrix is None else []
     width = len(labels) if matrix is None else matrix.shape[1]
+
     by_place = all(
         isinstance(name, (int, np.integer)) and str(name) not in labels
         for name in names
     )
-    problem = f"{FEATURES} is {list(names)}, but X has"
     if matrix is not None and not by_place:
         raise refused("columns without names", names=list(names))
     if by_place and any(not 0 <= name < width for name in names):
-        raise InputError(f"{problem} {width} columns", argument=FEATURES)
-    if matrix is None:
-        return frame_columns(
-            X, "X", [labels[name] if by_place else str(name) for name in names]
-        )
-    dense = (
-        matrix[:, [i]].toarray()[:, 0] if hasattr(X, "toarray") else matrix[:, i]
-        for i in names
-    )
-    return {f"column {i}": _column(column) for i, column in zip(names, dense)}
+        problem = f"{FEATURES} is {list(names)}, but X has {width} columns"
+        raise InputError(problem, argument=FEATURES)
+
+    if matrix is not None:
+        return {f"column {i}": _column(_dense(matrix, i)) for i in names}
+    if by_place:
+        return frame_columns(X, "X", [labels[name] for name in names])
+    return frame_columns(X, "X", [str(name) for name in names])
+
+
+def _dense(matrix: Any, place: int) -> Any:
+    """A column of an array or a sparse matrix."""
+    if hasattr(matrix, "toarray"):
+        return matrix[:, [place]].toarray()[:, 0]
+    return matrix[:, place]
 
 
 def _plain_first(values: Any, name: str = FEATURES) -> Any:
@@ -479,12 +489,17 @@ def plain_column(values: Any) -> Any:
         return values
     if values.dtype.kind == "U":
         values = values.astype(object)
-    kinds = {*map(type, values)} if values.dtype.kind == "O" else {object}
+    if values.dtype.kind != "O":
+        return None
+
+    kinds = {*map(type, values)}
+    if not kinds <= PLAIN:
+        return None
     if kinds == {str}:
         texts = values
     else:
         texts = [value for value in values if isinstance(value, str)]
-    if not kinds <= PLAIN or not is_unicode("".join(texts)):
+    if not is_unicode("".join(texts)):
         return None
     if kinds & {float, np.float64}:
         cleaned = [None if value != value else value for value in values]
@@ -499,10 +514,9 @@ def plain_floats(values: Any) -> FloatArray | None:
     kinds = {*map(type, values)}
     if not (kinds <= NUMBERS or kinds <= TRUTHS):
         return None
-    if int in kinds and any(
-        type(value) is int and abs(value) > LARGEST for value in values
-    ):
-        return None
-    return np.array(
-        [nan if value is None else value for value in values], dtype=np.float64
-    )
+    if int in kinds:
+        whole = (abs(value) for value in values if type(value) is int)
+        if max(whole) > LARGEST:
+            return None
+    with_nan = [nan if value is None else value for value in values]
+    return np.array(with_nan, dtype=np.float64)

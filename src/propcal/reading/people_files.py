@@ -54,8 +54,19 @@ LENIENT = "lenient"
 TEXT = "text"
 Kinds = Mapping[str, str]
 ANY: Kinds = MappingProxyType({})
-_REAL = r"-?((0|[1-9][0-9]*)(\.[0-9]*([eE][+-]?[0-9]+)?|[eE][+-]?[0-9]+)|\.[0-9]+([eE][+-]?[0-9]+)?)"
-WHOLE, REAL, TRUTH, DATE, TIME, OTHER, INEXACT = (1 << place for place in range(7))
+# forms in which values are written; those of a column are a sum of these
+WHOLE = 1
+REAL = 2
+TRUTH = 4
+DATE = 8
+TIME = 16
+OTHER = 32
+INEXACT = 64  # a number that double precision, printed, does not give back
+_EXPONENT = "[eE][+-]?[0-9]+"
+_REAL = (
+    rf"-?((0|[1-9][0-9]*)(\.[0-9]*({_EXPONENT})?|{_EXPONENT})"
+    rf"|\.[0-9]+({_EXPONENT})?)"
+)
 PATTERNS = {
     WHOLE: "-?(0|[1-9][0-9]{0,17})",
     REAL: _REAL,
@@ -117,7 +128,7 @@ class PeopleFiles(ABC):
 
     @abstractmethod
     def query(self, wanted: Sequence[str], kinds: Kinds = ANY) -> str:
-        """The wanted columns, called w0, w1, ..., as SQL; `kinds` tells how text is
+        """The wanted columns, called w0, w1, ..., as SQL; `kinds` says how text is
         read.
         """
 
@@ -145,13 +156,11 @@ class PeopleFiles(ABC):
                 type(self)([part]).read_through(wanted)
         except (FileFormatError, InputError) as found:
             return found
-        where = f"{self.path}{' or another file' if len(self.paths) > 1 else ''}"
-        return refused(
-            "duckdb cannot read",
-            FileFormatError,
-            where=where,
-            error=type(error).__name__,
-        )
+        where = str(self.path)
+        if len(self.paths) > 1:
+            where += " or another file"
+        kind = type(error).__name__
+        return refused("duckdb cannot read", FileFormatError, where=where, error=kind)
 
     @cached_property
     def _engine(self) -> Any:
@@ -187,8 +196,9 @@ class PeopleFiles(ABC):
         for part in self.parts:
             lacking = [name for name in wanted if name not in part.names]
             if lacking and part.path != self.path:
+                name = lacking[0]
                 raise refused(
-                    "lacks a column", path=part.path, name=lacking[0], first=self.path
+                    "lacks a column", path=part.path, name=name, first=self.path
                 )
             check_names(part.path, part.names, wanted)
 
@@ -216,40 +226,41 @@ class ParquetFiles(PeopleFiles):
         """The wanted columns as SQL: files of the same columns and types are read
         together.
         """
-        alike: dict[tuple[Any, ...], list[Path]] = {}
-        seen: dict[str, tuple[str, Path]] = {}
         self.check(wanted)
+        self._check_kinds(wanted)
+        alike: dict[tuple[Any, ...], list[Path]] = {}
         for part in self.parts:
-            types = [part.schema.field(name).type for name in wanted]
-            for name, kind in zip(wanted, types):
+            types = [str(part.schema.field(name).type) for name in wanted]
+            layout = (tuple(part.names), tuple(types))
+            alike.setdefault(layout, []).append(part.path)
+        return " UNION ALL ".join(
+            _select(wanted, names, types, paths)
+            for (names, types), paths in alike.items()
+        )
+
+    def _check_kinds(self, wanted: Sequence[str]) -> None:
+        """Refuse columns of records, and columns with other kinds of values in another
+        file.
+        """
+        first: dict[str, tuple[str, Path]] = {}
+        for part in self.parts:
+            for name in wanted:
+                kind = part.schema.field(name).type
                 if is_record(kind):
                     raise refused("records in a file", name=name, path=part.path)
-                if (now := _values_of(kind)) == "nothing":
+                values = _values_of(kind)
+                if values == "nothing":
                     continue
-                before, other = seen.setdefault(name, (now, part.path))
-                if before != now:
-                    both = {
-                        "before": before,
-                        "other": other,
-                        "now": now,
-                        "path": part.path,
-                    }
-                    raise refused("different types", name=name, **both)
-            alike.setdefault((tuple(part.names), tuple(map(str, types))), []).append(
-                part.path
-            )
-        parts = []
-        for (names, types), paths in alike.items():
-            listed = ", ".join(quoted(glob.escape(str(path))) for path in paths)
-            places = ", ".join(f"c{i}" for i in range(len(names)))
-            read = [
-                _read(f"c{names.index(name)}", kind)
-                for name, kind in zip(wanted, types)
-            ]
-            chosen = ", ".join(f"{column} AS w{k}" for k, column in enumerate(read))
-            source = f"read_parquet([{listed}], hive_partitioning=false, can_have_nan=true) AS t({places})"
-            parts.append(f"SELECT {chosen or '1'} FROM {source}")
-        return " UNION ALL ".join(parts)
+                before, other = first.setdefault(name, (values, part.path))
+                if before != values:
+                    raise refused(
+                        "different types",
+                        name=name,
+                        before=before,
+                        other=other,
+                        now=values,
+                        path=part.path,
+                    )
 
     def batches(
         self, wanted: Sequence[str], *_: Any, **__: Any
@@ -260,9 +271,11 @@ class ParquetFiles(PeopleFiles):
             try:
                 # what is a dictionary in the file is neither decoded nor looked up row
                 # by row, and a row group of any size is read page by page
-                pages = {"pre_buffer": False, "buffer_size": PAGE_BYTES}
                 file = pq.ParquetFile(
-                    part.path, read_dictionary=part.repeated_texts(), **pages
+                    part.path,
+                    read_dictionary=part.repeated_texts(),
+                    pre_buffer=False,
+                    buffer_size=PAGE_BYTES,
                 )
                 for batch in file.iter_batches(BATCH_ROWS):
                     check_dictionaries(batch)
@@ -274,6 +287,24 @@ class ParquetFiles(PeopleFiles):
         """Read the wanted columns to the end."""
         for _ in self.batches(wanted):
             pass
+
+
+def _select(
+    wanted: Sequence[str],
+    names: Sequence[str],
+    types: Sequence[str],
+    paths: Sequence[Path],
+) -> str:
+    """The wanted columns of Parquet files with these columns, as SQL."""
+    columns = []
+    for k, (name, kind) in enumerate(zip(wanted, types)):
+        column = _read(f"c{names.index(name)}", kind)
+        columns.append(f"{column} AS w{k}")
+    files = ", ".join(quoted(glob.escape(str(path))) for path in paths)
+    places = ", ".join(f"c{i}" for i in range(len(names)))
+    options = "hive_partitioning=false, can_have_nan=true"
+    source = f"read_parquet([{files}], {options}) AS t({places})"
+    return f"SELECT {', '.join(columns) or '1'} FROM {source}"
 
 
 def _read(place: str, kind: str) -> str:
@@ -324,58 +355,55 @@ class TextFiles(PeopleFiles):
 
     def schema(self, *, as_text: bool) -> Any:
         """Names and types of all columns."""
+        kinds = self._all_types(as_text)
         return pa.schema(
-            [
-                (name, TYPES[kind][1])
-                for name, kind in zip(self.names, self._all_types(as_text))
-            ]
+            [(name, TYPES[kind][1]) for name, kind in zip(self.names, kinds)]
         )
 
     def _all_types(self, as_text: bool) -> list[str]:
         if as_text:
             return ["VARCHAR" for _ in self.names]
-        every = [(place, "") for place in range(len(self.names))]
-        self._find_forms(every)
-        return [_type(self._forms[one]) for one in every]
+        columns = [(place, "") for place in range(len(self.names))]
+        self._find_forms(columns)
+        return [_type(self._forms[column]) for column in columns]
 
     def query(self, wanted: Sequence[str], kinds: Kinds = ANY) -> str:
         """The wanted columns, called w0, w1, ..., each in the type of all its values,
         as SQL.
         """
         self.check(wanted)
-        columns = self._wanted(wanted, kinds)
-        return f"SELECT {', '.join(columns)} FROM {self._table(map(self.names.index, wanted))}"
+        columns = ", ".join(self._wanted(wanted, kinds))
+        table = self._table([self.names.index(name) for name in wanted])
+        return f"SELECT {columns} FROM {table}"
 
     def _wanted(self, wanted: Sequence[str], kinds: Kinds) -> list[str]:
         asked = [(self.names.index(name), kinds.get(name, "")) for name in wanted]
         self._find_forms([(place, kind) for place, kind in asked if kind != TEXT])
-        return [
-            self._cast(one[0], self._type_read(*one), f"w{k}")
-            for k, one in enumerate(asked)
-        ]
+        columns = []
+        for k, (place, kind) in enumerate(asked):
+            columns.append(self._cast(place, self._type_read(place, kind), f"w{k}"))
+        return columns
 
     def batches(
         self, wanted: Sequence[str], kinds: Kinds = ANY, *, as_text: bool = False
     ) -> Iterator[tuple[Any, Any]]:
         """Some rows with all columns, and the wanted columns of these rows."""
         self.check_rows(wanted)
-        types = self._all_types(as_text)
         n = len(self.names)
-        columns = [
-            self._cast(i, kind, f"a{i}", null=not as_text)
-            for i, kind in enumerate(types)
-        ]
+        columns = []
+        for place, kind in enumerate(self._all_types(as_text)):
+            columns.append(self._cast(place, kind, f"a{place}", null=not as_text))
         columns += self._wanted(wanted, kinds)
         query = f"SELECT {', '.join(columns)} FROM {self._table(range(n), null=False)}"
-        whole = self.schema(as_text=as_text)
+
+        schema = self.schema(as_text=as_text)
         reader: Any = iter(
             self.explained(lambda: self._engine.sql(query).to_arrow_reader(BATCH_ROWS))
         )
         while (batch := self.explained(lambda: next(reader, None))) is not None:
-            rows = pa.RecordBatch.from_arrays(batch.columns[:n], names=self.names).cast(
-                whole
-            )
-            yield rows, pa.Table.from_arrays(batch.columns[n:], names=list(wanted))
+            rows = pa.RecordBatch.from_arrays(batch.columns[:n], names=self.names)
+            chosen = pa.Table.from_arrays(batch.columns[n:], names=list(wanted))
+            yield rows.cast(schema), chosen
 
     def read_through(self, wanted: Sequence[str]) -> None:  # noqa: ARG002
         """Read to the end."""
@@ -394,33 +422,38 @@ class TextFiles(PeopleFiles):
         texts that mean them.
         """
         missing = ["", *self.missing] if null else [""]
-        parts = []
-        places = list(dict.fromkeys(places))
-        for part in filter(lambda part: part.complete, self.parts):
-            if part is self.parts[0]:
-                there = places
-            else:
-                there = [part.names.index(self.names[i]) for i in places]
-            columns = ", ".join(f"c{place} AS c{i}" for i, place in zip(places, there))
-            parts.append(f"SELECT {columns or '1'} FROM {part.sql(missing)}")
-        return f"({' UNION ALL '.join(parts)})"
+        distinct_places = list(dict.fromkeys(places))
+        selections = []
+        for part in self.parts:
+            part.check_complete()
+            columns = []
+            for place in distinct_places:
+                own_place = place
+                if part is not self.parts[0]:
+                    own_place = part.names.index(self.names[place])
+                columns.append(f"c{own_place} AS c{place}")
+            chosen = ", ".join(columns) or "1"
+            selections.append(f"SELECT {chosen} FROM {part.sql(missing)}")
+        return f"({' UNION ALL '.join(selections)})"
 
     def _cast(self, place: int, kind: str, name: str, *, null: bool = True) -> str:
+        """A column in a type, as SQL; `null` makes missing values of texts that mean
+        them.
+        """
         value = f"c{place}"
         missing = self.missing if null else []
         for text in missing:
             value = f"nullif({value}, {quoted(text)})"
-        codes = list(filter(DECIMAL.fullmatch, missing))  # -1.0 is missing where -1 is
-        if kind == "VARCHAR":
-            if codes:
-                pattern = quoted(spellings(map(text_key, codes)))
-                value = (
-                    f"CASE WHEN NOT regexp_matches({value}, {pattern}) THEN {value} END"
-                )
-            return f"{value} AS {name}"
-        value = f"CAST(trim({value}) AS {kind})"
-        for text in codes if kind in ("BIGINT", "DOUBLE") else []:
-            value = f"nullif({value}, {text})"
+        # -1.0 is missing where -1 is
+        codes = [text for text in missing if DECIMAL.fullmatch(text)]
+        if kind != "VARCHAR":
+            value = f"CAST(trim({value}) AS {kind})"
+            if kind in ("BIGINT", "DOUBLE"):
+                for text in codes:
+                    value = f"nullif({value}, {text})"
+        elif codes:
+            pattern = quoted(spellings(map(text_key, codes)))
+            value = f"CASE WHEN NOT regexp_matches({value}, {pattern}) THEN {value} END"
         return f"{value} AS {name}"
 
     def _type_read(self, place: int, kind: str) -> str:
@@ -434,65 +467,65 @@ class TextFiles(PeopleFiles):
             return "VARCHAR"
         forms = self._forms[place, kind]
         if not kind:
-            if forms & INEXACT and _type(forms) == "DOUBLE":
-                return "VARCHAR"
-            return _type(forms)
-        if forms in (0, REAL, TRUTH):
-            return "BOOLEAN" if forms == TRUTH else "DOUBLE"
+            inexact = forms & INEXACT and _type(forms) == "DOUBLE"
+            return "VARCHAR" if inexact else _type(forms)
+        if forms == TRUTH:
+            return "BOOLEAN"
+        if forms in (0, REAL):
+            return "DOUBLE"
         if kind == NUMBER:
             raise self._no_numbers(place)
         return "VARCHAR"
 
     def _find_forms(self, asked: Sequence[tuple[int, str]]) -> None:
         """Find out in which forms the values of some columns are written."""
-        new = [one for one in asked if one not in self._forms]
+        new = [column for column in asked if column not in self._forms]
         # what is text in the first rows need not be looked at in all of them
-        first = self._all_forms([one for one in new if not one[1]], limit=FIRST_ROWS)
-        self._forms |= {
-            one: forms
-            for one, forms in first.items()
-            if forms and _type(forms) == "VARCHAR"
-        }
-        self._forms |= self._all_forms([one for one in new if one not in self._forms])
+        untyped = [(place, kind) for place, kind in new if not kind]
+        for column, forms in self._all_forms(untyped, limit=FIRST_ROWS).items():
+            if forms and _type(forms) == "VARCHAR":
+                self._forms[column] = forms
+        new = [column for column in new if column not in self._forms]
+        self._forms |= self._all_forms(new)
 
     def _all_forms(
         self, asked: Sequence[tuple[int, str]], limit: int | None = None
     ) -> dict[tuple[int, str], int]:
-        forms = [
-            _number_form(f"c{place}") if kind else _form(f"c{place}")
-            for place, kind in asked
-        ]
-        totals = [f"coalesce(bit_or({form}), 0)" for form in forms]
-        if asked:
-            return dict(
-                zip(asked, self._totals([place for place, _ in asked], totals, limit))
-            )
-        return {}
+        if not asked:
+            return {}
+        totals = []
+        for place, kind in asked:
+            form = _number_form(f"c{place}") if kind else _form(f"c{place}")
+            totals.append(f"coalesce(bit_or({form}), 0)")
+        places = [place for place, _ in asked]
+        return dict(zip(asked, self._totals(places, totals, limit)))
 
     def _no_numbers(self, place: int) -> PropcalError:
         column = f"c{place}"
-        name = self.names[place]
-        patterns = [_matches(column, pattern) for pattern in (WORDS, *HINTS)]
-        filters = [f"TRY_CAST(trim({column}) AS DOUBLE) IS NULL", *patterns]
-        counts = [f"count({column}) FILTER ({condition})" for condition in filters]
-        n, wrong, words, *hints = self._totals([place], [f"count({column})", *counts])
-        if words == n:
+        not_a_number = f"TRY_CAST(trim({column}) AS DOUBLE) IS NULL"
+        conditions = [not_a_number]
+        conditions += [_matches(column, pattern) for pattern in (WORDS, *HINTS)]
+        totals = [f"count({column})"]
+        totals += [f"count({column}) FILTER ({condition})" for condition in conditions]
+        n, n_wrong, n_words, *n_by_hint = self._totals([place], totals)
+
+        if n_words == n:
             key = "yes and no"
-        elif wrong == n:
+        elif n_wrong == n:
             key = "only text"
         else:
             key = "some text"
-        hint = next(
-            (
-                f"{count:,} {text}"
-                for count, text in zip(hints, HINTS.values())
-                if count
-            ),
-            "",
-        )
-        are = f"{wrong:,} of {n:,} {'values is not a number' if wrong == 1 else 'values are not numbers'}"
+        hint = ""
+        for count, text in zip(n_by_hint, HINTS.values()):
+            if count:
+                key = "numbers as text"
+                hint = f"{count:,} {text}"
+                break
+        are = "values are not numbers"
+        if n_wrong == 1:
+            are = "values is not a number"
         return refused(
-            "numbers as text" if hint else key, name=name, are=are, hint=hint
+            key, name=self.names[place], are=f"{n_wrong:,} of {n:,} {are}", hint=hint
         )
 
     def _totals(
@@ -508,8 +541,10 @@ class TextFiles(PeopleFiles):
 
 def _type(forms: int) -> str:
     """The type of a column with values of these forms; text if it has none."""
-    kinds = (kind for kind, (own, _) in TYPES.items() if not forms & ~(own | INEXACT))
-    return next(kinds) if forms else "VARCHAR"
+    for kind, (own_forms, _) in TYPES.items():
+        if forms and not forms & ~(own_forms | INEXACT):
+            return kind
+    return "VARCHAR"
 
 
 def _matches(column: str, pattern: str) -> str:
@@ -536,20 +571,24 @@ def _form(column: str) -> str:
     `INEXACT`.
     """
     text = f"trim({column}, ' ')"
-    cases = f"WHEN {column} IS NULL THEN 0"
+    cases = [f"WHEN {column} IS NULL THEN 0"]
     for form, pattern in PATTERNS.items():
         holds = _matches(column, pattern)
         value = str(form)
-        if form in (WHOLE, REAL):
-            short = f"length({text}) <= 15 OR " if form == WHOLE else ""
-            value = (
-                f"CASE WHEN {short}{_exact(text)} THEN {form} ELSE {form | INEXACT} END"
-            )
-        elif form in (DATE, TIME):
-            kind = "DATE" if form == DATE else "TIMESTAMP"
-            holds = f"{holds} AND TRY_CAST({text} AS {kind}) IS NOT NULL"
-        cases += f" WHEN {holds} THEN {value}"
-    return f"CASE {cases} ELSE {OTHER} END"
+        if form == REAL:
+            value = _number_or_inexact(form, _exact(text))
+        elif form == WHOLE:
+            value = _number_or_inexact(form, f"length({text}) <= 15 OR {_exact(text)}")
+        elif form == DATE:
+            holds += f" AND TRY_CAST({text} AS DATE) IS NOT NULL"
+        elif form == TIME:
+            holds += f" AND TRY_CAST({text} AS TIMESTAMP) IS NOT NULL"
+        cases.append(f"WHEN {holds} THEN {value}")
+    return f"CASE {' '.join(cases)} ELSE {OTHER} END"
+
+
+def _number_or_inexact(form: int, exact: str) -> str:
+    return f"CASE WHEN {exact} THEN {form} ELSE {form | INEXACT} END"
 
 
 def _exact(text: str) -> str:
@@ -561,9 +600,11 @@ def _exact(text: str) -> str:
     digits = f"ltrim(regexp_replace({text}, '[-.]', '', 'g'), '0')"
     printed = f"CAST(TRY_CAST({text} AS DOUBLE) AS VARCHAR)"
     same = f"{_without_zeros(text)} = {_without_zeros(printed)}"
-    return f"regexp_full_match({text}, {quoted(DECIMAL.pattern)}) AND (length({digits}) <= 15 OR {same})"
+    in_decimals = f"regexp_full_match({text}, {quoted(DECIMAL.pattern)})"
+    return f"{in_decimals} AND (length({digits}) <= 15 OR {same})"
 
 
 def _without_zeros(number: str) -> str:
     """A number in decimals without zeros at its end."""
-    return f"CASE WHEN contains({number}, '.') THEN rtrim(rtrim({number}, '0'), '.') ELSE {number} END"
+    without = f"rtrim(rtrim({number}, '0'), '.')"
+    return f"CASE WHEN contains({number}, '.') THEN {without} ELSE {number} END"

@@ -562,6 +562,6 @@ def refuse_truths(score: Any, name: str) -> None:
     kind = str(getattr(score, "dtype", getattr(score, "type", ""))).lower()
     if kind.startswith("bool"):
         raise refused("truths as scores", name=name)
-    if isinstance(score, (list, tuple)) or kind == "object":
-        if any(type(value) in (bool, np.bool_) for value in score):
-            raise refused("truths as scores", name=name)
+    of_objects = isinstance(score, (list, tuple)) or kind == "object"
+    if of_objects and any(type(value) in (bool, np.bool_) for value in score):
+        raise refused("truths as scores", name=name)

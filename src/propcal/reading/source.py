@@ -1,7 +1,7 @@
 """Source: rows of people with named columns, read by column or reduced to atoms; in a
 frame or in an engine.
 
-`NamedColumns` tells what the columns are taken for. A site is a column, or one name for
+`NamedColumns` says what the columns are taken for. A site is a column, or one name for
 everybody; each site has one spelling only. Files are a source as well
 (`propcal.reading.file_source`).
 """
@@ -63,65 +63,65 @@ class NamedColumns:
 
     def __post_init__(self) -> None:
         for argument in ("score", "outcome", "weight", "cluster", "site"):
-            name = getattr(self, argument)
-            if not (
-                isinstance(name, str)
-                or (name is None and argument in ("weight", "cluster", "site"))
-            ):
-                raise refused(
-                    "not a column name",
-                    argument=argument,
-                    of="",
-                    kind=type(name).__name__,
-                )
+            self._refuse_no_name(argument)
         if self.site is not None and SITE not in self.beside:
             object.__setattr__(self, "beside", {**self.beside, SITE: self.site})
-        wanted = wanted_columns(self.words)
+        wanted = wanted_columns(self.definition)
         if wanted is None:
             raise refused("groups not named")
+
         # a score that is its own outcome is always right, and a group made of the
         # outcome always wrong
         if self.score == self.outcome:
             raise refused("score is outcome", name=self.score)
         for argument in ("score", "outcome"):
             if self.site == getattr(self, argument):
-                raise InputError(
-                    f"column {self.site!r} is the {argument}, not the site",
-                    argument="site",
-                )
+                problem = f"column {self.site!r} is the {argument}, not the site"
+                raise InputError(problem, argument="site")
         if self.outcome in wanted:
             raise refused("outcome in groups", name=self.outcome)
 
+    def _refuse_no_name(self, argument: str) -> None:
+        """Refuse anything but the name of a column; only some arguments may be
+        missing.
+        """
+        name = getattr(self, argument)
+        if isinstance(name, str):
+            return
+        if name is None and argument in ("weight", "cluster", "site"):
+            return
+        kind = type(name).__name__
+        raise refused("not a column name", argument=argument, of="", kind=kind)
+
     @cached_property
-    def words(self) -> Groups:
-        """The groups, said in one way."""
+    def definition(self) -> Groups:
+        """The definition of the groups, however they were given."""
         if isinstance(self.groups, Groups):
             return self.groups
-        return Groups(
-            columns=[self.groups] if isinstance(self.groups, str) else list(self.groups)
-        )
+        if isinstance(self.groups, str):
+            return Groups(columns=[self.groups])
+        return Groups(columns=list(self.groups))
 
     @cached_property
     def attributes(self) -> dict[str, Recipe | str]:
         """Every attribute by name: how it is made, or the column that it is."""
-        recipes = self.words.recipes()
-        return {
-            name: recipes.get(name, name) for name in self.words.attributes([])
-        } | dict(self.beside)
+        recipes = self.definition.recipes()
+        of_groups = self.definition.attributes([])
+        return {name: recipes.get(name, name) for name in of_groups} | {**self.beside}
 
     @property
     def features(self) -> list[str]:
         """The columns that attributes are made of."""
-        return wanted_columns(self.words, self.beside) or []
+        return wanted_columns(self.definition, self.beside) or []
 
     @property
     def roles(self) -> list[str]:
         """The columns that must hold numbers: score, outcome and, if there is one,
         weight.
         """
-        return [
-            name for name in (self.score, self.outcome, self.weight) if name is not None
-        ]
+        if self.weight is None:
+            return [self.score, self.outcome]
+        return [self.score, self.outcome, self.weight]
 
     @property
     def wanted(self) -> list[str]:
@@ -145,21 +145,21 @@ class NamedColumns:
 
     def atoms(self, columns: Mapping[str, Any]) -> Atoms:
         """The atoms of rows in memory, from their wanted columns."""
-        same = ("beside", "resolution", "weight_kind", "positive", "drop_missing")
-        how = {name: getattr(self, name) for name in same}
-        roles = (self.score, self.outcome, self.weight, self.cluster)
-        score, outcome, weight, how["cluster"] = (
-            None if name is None else columns[name] for name in roles
-        )
-        features = {name: columns[name] for name in self.features}
+        weight = None if self.weight is None else columns[self.weight]
+        cluster = None if self.cluster is None else columns[self.cluster]
         return rows_to_atoms(
-            score,
-            outcome,
-            features,
+            columns[self.score],
+            columns[self.outcome],
+            {name: columns[name] for name in self.features},
             weight,
-            groups=self.words,
+            cluster=cluster,
+            groups=self.definition,
+            beside=self.beside,
             names=self.titles,
-            **how,
+            resolution=self.resolution,
+            weight_kind=self.weight_kind,
+            positive=self.positive,
+            drop_missing=self.drop_missing,
         )
 
 
@@ -169,11 +169,10 @@ def named_column(site: str, columns: Sequence[str]) -> str | None:
     """
     if site in columns:
         return site
-    near = get_close_matches(
-        site.lower(), [name.lower() for name in columns], n=1, cutoff=0.8
-    )
+    lower_names = [name.lower() for name in columns]
+    near = get_close_matches(site.lower(), lower_names, n=1, cutoff=0.8)
     if near:
-        name = next(column for column in columns if column.lower() == near[0])
+        name = columns[lower_names.index(near[0])]
         raise refused("site misspelt", site=site, name=name)
     return None
 
@@ -184,15 +183,14 @@ def with_site(atoms: Atoms, site: str) -> Atoms:
     """
     if SITE not in atoms.patterns.attributes:
         if not site.strip():
-            raise InputError(
-                Argument("site") + " must be a column, or the name of a site"
-            )
+            problem = Argument("site") + " must be a column, or the name of a site"
+            raise InputError(problem)
         return keyed({site.strip(): atoms}, SITE)
     place = atoms.patterns.attributes.index(SITE)
     levels = atoms.patterns.levels[place]
     if None in levels:
-        people = atoms.pattern_sums(atoms.people)
-        n = int(people[atoms.patterns.table[:, place] == levels.index(None)].sum())
+        without_site = atoms.patterns.table[:, place] == levels.index(None)
+        n = int(atoms.pattern_sums(atoms.people)[without_site].sum())
         raise refused("site missing", site=site, n=n, people=atoms.n_people)
     refuse_other_spellings([("these data", atoms)])
     return atoms
@@ -202,15 +200,16 @@ def refuse_other_spellings(parts: Sequence[tuple[str, Atoms]]) -> None:
     """Refuse sites that differ only in case or spaces, within one file or between
     files.
     """
-    seen: dict[str, tuple[str, str]] = {}
-    for where, atoms in parts:
+    first_seen: dict[str, tuple[str, str]] = {}
+    for part, atoms in parts:
         if SITE not in atoms.patterns.attributes:
             continue
-        for level in atoms.patterns.levels[atoms.patterns.attributes.index(SITE)]:
+        place = atoms.patterns.attributes.index(SITE)
+        for level in atoms.patterns.levels[place]:
             name = str(level)
-            first, there = seen.setdefault(folded(name), (name, where))
+            first, first_part = first_seen.setdefault(folded(name), (name, part))
             if first != name:
-                both = where if there == where else f"{there} and {where}"
+                both = part if first_part == part else f"{first_part} and {part}"
                 raise refused("site twice", first=first, name=name, both=both)
 
 
@@ -249,10 +248,10 @@ class LazyColumns:
 
     def columns(self, names: Sequence[str] | None = None) -> Columns:
         """Some of the columns, or all, in memory."""
-        found = self.read(self.names if names is None else names)
+        columns = self.read(self.names if names is None else names)
         if self.keep is None:
-            return found
-        return {name: chosen(c, self.keep) for name, c in found.items()}
+            return columns
+        return {name: chosen(column, self.keep) for name, column in columns.items()}
 
 
 def chosen(column: Any, rows: Any) -> Any:
@@ -276,7 +275,7 @@ class Source(ABC):
 
     @abstractmethod
     def columns(self, wanted: Sequence[str], kinds: Mapping[str, str] = ...) -> Columns:
-        """The wanted columns in memory; `kinds` tells how text is read (see
+        """The wanted columns in memory; `kinds` says how text is read (see
         `PeopleFiles.query`).
         """
 
@@ -322,13 +321,18 @@ class FrameSource(Source):
         """
         wanted = columns.wanted
         atoms = columns.atoms(self.columns(wanted))
-        if columns.cluster is None:
-            unused = (name for name in self.names if name not in wanted)
-            unused_id = warn_of_undeclared(
-                unused, lambda name: count_values(self.columns([name])[name])
-            )
-            atoms = replace(atoms, unused_id=unused_id)
-        return atoms
+        if columns.cluster is not None:
+            return atoms
+        return replace(atoms, unused_id=self.warn_of_unused_id(wanted))
+
+    def warn_of_unused_id(self, wanted: Sequence[str]) -> str:
+        """Warn of a column other than the wanted ones that looks like a patient ID; its
+        name, or "".
+        """
+        unused = [name for name in self.names if name not in wanted]
+        return warn_of_undeclared(
+            unused, lambda name: count_values(self.columns([name])[name])
+        )
 
 
 class EngineSource(FrameSource):
@@ -338,9 +342,8 @@ class EngineSource(FrameSource):
         """The wanted columns, read into memory."""
         lazy: Any = nw.from_native(self.frame)
         require(lazy.collect_schema().names(), wanted)
-        return frame_columns(
-            lazy.select(*wanted).collect(backend="pyarrow").to_native(), "data", wanted
-        )
+        table = lazy.select(*wanted).collect(backend="pyarrow").to_native()
+        return frame_columns(table, "data", wanted)
 
     def reduce(self, columns: NamedColumns) -> Atoms:
         """The atoms of the named columns."""

@@ -70,7 +70,7 @@ docs: .venv/documented
 # lines and branches that the fast tests run; numba's loops are compiled and do not count
 coverage: .venv/developed
 	$(BIN)/pip install --quiet coverage
-	$(BIN)/coverage run --branch --source=src/propcal -m pytest
+	$(BIN)/coverage run --branch --source=src/propcal,paper/src/propcal_paper -m pytest
 	$(BIN)/coverage report --skip-covered --sort=cover
 
 # built, installed into an empty environment, and tried there
@@ -86,9 +86,9 @@ wheel:
 # the fast tests of the sdist, unpacked outside of this folder, on the wheel
 test-wheel: wheel
 	build/empty/bin/pip install --quiet --upgrade "pip>=25.1"
-	build/empty/bin/pip install --quiet --group test
+	build/empty/bin/pip install --quiet ./paper --group test
 	outside=$$(mktemp -d) && tar -xzf build/dist/*.tar.gz --strip-components=1 -C $$outside && \
-		tests=$(CURDIR)/build/empty/bin/pytest && cd $$outside && $$tests -n auto --dist worksteal tests docs README.md
+		tests=$(CURDIR)/build/empty/bin/pytest && cd $$outside && $$tests -n auto --dist worksteal tests paper/tests docs README.md
 
 map: .venv/developed
 	$(BIN)/python docs/module_map.py
@@ -102,8 +102,9 @@ clean:
 	$(BIN)/pip install --quiet --editable .
 	@touch $@
 
-.venv/developed: .venv/installed
-	$(BIN)/pip install --quiet --group dev
+# with propcal-paper, which adds the command propcal paper
+.venv/developed: .venv/installed paper/pyproject.toml
+	$(BIN)/pip install --quiet --editable ./paper --group dev
 	@touch $@
 
 # an environment on top of .venv, whose packages it sees, for what needs other versions of some of them
@@ -114,15 +115,15 @@ clean:
 	$(BIN)/pip --python .venv/recipes/bin/python install --quiet --group recipes
 	@touch $@
 
-.venv/documented: .venv/installed
-	$(BIN)/pip install --quiet --group docs
+.venv/documented: .venv/installed paper/pyproject.toml
+	$(BIN)/pip install --quiet --editable ./paper --group docs
 	@touch $@
 
 # the dependencies of pyproject.toml with == in place of >=; what only tests need is the newest that goes with them
-$(LOWEST)/developed: pyproject.toml
+$(LOWEST)/developed: pyproject.toml paper/pyproject.toml
 	$(PYTHON) -m venv --clear $(LOWEST)
 	$(LOWEST)/bin/pip install --quiet --upgrade "pip>=25.1"
 	$(LOWEST)/bin/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["dependencies"], sep="\n")' \
 		| sed 's/>=/==/' > $(LOWEST)/lowest.txt
-	$(LOWEST)/bin/pip install --quiet --constraint $(LOWEST)/lowest.txt --editable . --group test
+	$(LOWEST)/bin/pip install --quiet --constraint $(LOWEST)/lowest.txt --editable . --editable ./paper --group test
 	@touch $@

@@ -3,12 +3,20 @@ a thread each.
 """
 
 import os
+import sys
+from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
 # Tests have a process for each core: threads of linear algebra beside them would mostly
 # wait for each other.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# The experiments of the paper are a distribution of their own. Where it is not
+# installed, its sources are tested.
+if find_spec("propcal_paper") is None:
+    sys.path.append(str(Path(__file__).parent / "paper" / "src"))
 
 
 @pytest.fixture(autouse=True)

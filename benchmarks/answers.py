@@ -172,6 +172,7 @@ def run_cases(folder: Path, source: Path, label: str, only: str, spark: bool) ->
     if spark:
         cases |= answers_frames.SPARK
     chosen = {name: case for name, case in cases.items() if only in name}
+    _add_paper(source, folder)
     ask, began, said = Answers(folder), perf_counter(), 0.0
     for i, (name, case) in enumerate(chosen.items(), start=1):
         ask.begin(name)
@@ -189,6 +190,21 @@ def run_cases(folder: Path, source: Path, label: str, only: str, spark: bool) ->
             print(told, file=sys.stderr, flush=True)
     os.chdir(folder)
     (folder / "digests.json").write_text(json.dumps(ask.digests, indent=1))
+
+
+def _add_paper(source: Path, folder: Path) -> None:
+    """Let the commands that cases start find `propcal paper` of the same version.
+
+    Until version 0.3, the experiments of the paper were a part of propcal.
+    """
+    paper = source.parent / "paper"
+    if not paper.is_dir():
+        return
+    sys.path.insert(0, str(paper / "tests"))
+    from as_installed import entry_points_folder
+
+    added = [str(paper / "src"), entry_points_folder(folder / "installed")]
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(source), *added])
 
 
 def start(
@@ -220,10 +236,20 @@ def finished(
     return found
 
 
+def _of_sources(revision: str) -> list[str]:
+    """The folders of a commit that its commands need."""
+    listed = ["git", "ls-tree", "--name-only", revision, "src", "paper"]
+    found = subprocess.run(listed, cwd=ROOT, check=True, capture_output=True, text=True)
+    return found.stdout.split()
+
+
 def extract(revision: str, folder: Path) -> Path:
     """The source of a commit."""
     packed = subprocess.run(
-        ["git", "archive", revision, "src"], cwd=ROOT, check=True, capture_output=True
+        ["git", "archive", revision, *_of_sources(revision)],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
     )
     with tarfile.open(fileobj=io.BytesIO(packed.stdout)) as archive:
         archive.extractall(folder, filter="data")

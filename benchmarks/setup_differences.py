@@ -15,8 +15,8 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from propcal.paper.experiment import Experiment
-from propcal.paper.settings import (
+from propcal_paper.experiment import Experiment
+from propcal_paper.settings import (
     BASE,
     GROUPINGS,
     PMC,
@@ -25,7 +25,7 @@ from propcal.paper.settings import (
     Setup,
     setup_of,
 )
-from propcal.paper.trial_store import LOSSES, Store
+from propcal_paper.trial_store import LOSSES, Store
 
 HELD_OUT, AUTHORS = setup_of("held-out"), setup_of("authors-code")
 DIFFERENCES = [

@@ -10,7 +10,7 @@ description of the cohort names the 100 most frequent words. How strongly admiss
 depends on illness and on the complaint is chosen so that logistic regression and random
 forest have the AUROC that the authors' public notebook reports for MIMIC (0.896 and
 0.870): a quadratic surface of each AUROC over a grid of both effects, then least
-squares. The result is `[surrogates.calibrated]` in `propcal/paper/settings.toml`; the
+squares. The result is `[surrogates.calibrated]` in `propcal_paper/settings.toml`; the
 last line printed is the AUROC measured there."""
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.metrics import roc_auc_score
 
 from propcal.datasets import DETAILS, make_ed_visits
-from propcal.paper.base_models import Features, train
-from propcal.paper.settings import ADMISSIONS
-from propcal.paper.trials import split
+from propcal_paper.base_models import Features, train
+from propcal_paper.settings import ADMISSIONS
+from propcal_paper.trials import split
 
 PUBLIC = {"LR": 0.896, "RF": 0.870}
 PUBLIC_WORDS = 100

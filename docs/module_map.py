@@ -6,7 +6,9 @@ python docs/module_map.py (or `make map`)
 import ast
 from pathlib import Path
 
-SOURCE = Path(__file__).parents[1] / "src" / "propcal"
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src" / "propcal"
+PAPER = ROOT / "paper" / "src" / "propcal_paper"
 # the way data take; the modules of propcal itself come first
 ORDER = [
     "core",
@@ -22,7 +24,6 @@ ORDER = [
     "export",
     "documents",
     "render",
-    "paper",
     "cli",
 ]
 
@@ -54,6 +55,7 @@ def page():
     lines = [*section(SOURCE, "propcal")]
     for folder in folders():
         lines += section(folder, f"{folder.relative_to(SOURCE).as_posix()}/")
+    lines += section(PAPER, "propcal_paper, in paper/src")
     return "\n".join(lines)
 
 

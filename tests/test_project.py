@@ -13,6 +13,10 @@ from paths import ROOT
 
 SOURCE = ROOT / "src" / "propcal"
 SOURCES = sorted(SOURCE.rglob("*.py"))
+# the experiments of the paper, a distribution of their own
+PAPER = ROOT / "paper" / "src" / "propcal_paper"
+PAPER_SOURCES = sorted(PAPER.rglob("*.py"))
+EVERY_SOURCE = [*SOURCES, *PAPER_SOURCES]
 PAGES = [
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",
@@ -43,8 +47,8 @@ LAYERS = [
     "documents",
     "render",
     "displays",
-    "paper",
     "cli",
+    "building_blocks",
 ]
 # Methods that users look for on a class, though what they call comes later: it is
 # imported when they are called. By module and layer, with the reason.
@@ -284,7 +288,7 @@ def test_public_signatures_say_what_they_accept():
 
 
 def test_no_module_imports_a_private_name_of_another():
-    for path in SOURCES:
+    for path in EVERY_SOURCE:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ImportFrom):
                 private = [
@@ -296,7 +300,7 @@ def test_no_module_imports_a_private_name_of_another():
 
 
 def test_every_module_says_in_one_line_what_it_is():
-    for path in SOURCES:
+    for path in EVERY_SOURCE:
         first = (ast.get_docstring(ast.parse(path.read_text())) or "").split("\n")[0]
         assert first.endswith((".", "?")), f"{path.name}: {first!r}"
 
@@ -313,18 +317,14 @@ def test_the_map_of_the_modules_has_a_line_for_each():
         if line.startswith("  ")
     ]
     assert sorted(lines) == sorted(
-        path.stem for path in SOURCES if path.name != "__init__.py"
+        path.stem for path in EVERY_SOURCE if path.name != "__init__.py"
     )
 
 
 def test_contributing_names_every_folder():
     text = (ROOT / "CONTRIBUTING.md").read_text()
     for path in SOURCES:
-        if (
-            path.name == "__init__.py"
-            and path.parent != SOURCE
-            and path.parent.parent.name != "paper"
-        ):
+        if path.name == "__init__.py" and path.parent != SOURCE:
             assert f"`{path.parent.name}/`" in text, path.parent
         elif path.parent == SOURCE and not path.stem.startswith("__"):
             assert f"`{path.stem}`" in text, path
@@ -335,9 +335,10 @@ def test_code_that_the_documentation_names_exists():
         text = page.read_text()
         for name in re.findall(r"(?<![\w/.-])((?:\w+/)+\w+\.py)\b", text):
             inside = SOURCE / name.removeprefix("src/propcal/")
-            assert inside.exists() or (ROOT / name).exists(), f"{page.name}: {name}"
+            places = [inside, ROOT / name, PAPER.parent / name]
+            assert any(place.exists() for place in places), f"{page.name}: {name}"
         for name in re.findall(
-            r"(?<![\w/.-])propcal(?:\.[a-z]\w*)+(?:\.[A-Z]\w*)?", text
+            r"(?<![\w/.-])propcal(?:_paper)?(?:\.[a-z]\w*)+(?:\.[A-Z]\w*)?", text
         ):
             if name != "propcal.toml":
                 _find(name)
@@ -365,7 +366,7 @@ def test_every_extra_named_in_a_message_exists():
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
         "optional-dependencies"
     ]
-    for path in SOURCES:
+    for path in EVERY_SOURCE:
         for extra in re.findall(
             r"(?:propcal\[|how_to_install\([\"'])(\w+)", path.read_text()
         ):
@@ -374,23 +375,25 @@ def test_every_extra_named_in_a_message_exists():
 
 def test_every_dependency_has_a_lowest_version():
     # make test-lowest puts == in place of >=
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    project, of_paper = (
+        tomllib.loads((folder / "pyproject.toml").read_text())["project"]
+        for folder in (ROOT, ROOT / "paper")
+    )
     extras = [
         wanted
         for extra in project["optional-dependencies"].values()
         for wanted in extra
     ]
-    for wanted in project["dependencies"] + extras:
+    for wanted in project["dependencies"] + extras + of_paper["dependencies"]:
         assert re.fullmatch(r"[a-z0-9-]+(\[[a-z,]+\])?>=[0-9]+(\.[0-9]+)*", wanted), (
             wanted
         )
 
 
 def test_the_version_is_the_same_everywhere():
-    assert (
-        tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
-        == propcal.__version__
-    )
+    for folder in (ROOT, ROOT / "paper"):
+        project = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
+        assert project["version"] == propcal.__version__
     release = propcal.__version__.removesuffix(".dev0")
     assert f"## {release}" in (ROOT / "CHANGELOG.md").read_text()
 

@@ -68,8 +68,9 @@ def page():
 
     def walk(command, path):
         if getattr(command, "commands", None):
-            for name, child in command.commands.items():
-                walk(child, f"{path} {name}")
+            context = typer.Context(command)
+            for name in command.list_commands(context):
+                walk(command.get_command(context, name), f"{path} {name}")
         else:
             lines.extend(described(command, path))
 

@@ -6,9 +6,9 @@ python docs/images/paper.py
 
 from pathlib import Path
 
-from propcal.paper.figure_parts import save
-from propcal.paper.simulation import picture_of, simulate
-from propcal.paper.theory import pictures
+from propcal_paper.figure_parts import save
+from propcal_paper.simulation import picture_of, simulate
+from propcal_paper.theory import pictures
 
 
 def main():

@@ -368,11 +368,26 @@ MENTION = re.compile(r"@(\w+|{\w+})(?:=([\w*-]+|{\w+}))?(?:<(.*?)>)?")
 
 
 @cache
-def _texts() -> dict[str, dict[str, str]]:
+def _texts(package: str) -> dict[str, dict[str, str]]:
     import tomllib  # only if there is an error
     from importlib.resources import files
 
-    return tomllib.loads((files("propcal") / "errors.toml").read_text(encoding="utf-8"))
+    return tomllib.loads((files(package) / "errors.toml").read_text(encoding="utf-8"))
+
+
+class Refusals:
+    """Makes the errors of a package from its own errors.toml."""
+
+    def __init__(self, package: str) -> None:
+        self._package = package
+
+    def __call__(
+        self, key: str, kind: type[PropcalError] = InputError, /, **known: Any
+    ) -> PropcalError:
+        """An error of the table, filled with what is `known`."""
+        entry = _texts(self._package)[key]
+        filled = {name: _filled(text, known) for name, text in entry.items()}
+        return kind(filled.pop("says"), **filled)
 
 
 def refused(
@@ -384,8 +399,7 @@ def refused(
     >>> refused("features without curve").argument
     'features'
     """
-    filled = {name: _filled(text, known) for name, text in _texts()[key].items()}
-    return kind(filled.pop("says"), **filled)
+    return Refusals("propcal")(key, kind, **known)
 
 
 def _filled(text: str, known: Mapping[str, Any]) -> str:

@@ -244,7 +244,6 @@ IN_TEXT = Style()  # tables of the terminal
 IN_SENTENCE = Style(words=True)
 IN_NOTEBOOK = Style(unknown="")
 ON_PAGE = Style(unknown="–", minus="−")
-IN_PAPER = Style(unknown="–")
 
 
 def _percent_digits(percent: float) -> int:

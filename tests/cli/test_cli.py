@@ -6,9 +6,11 @@ import signal
 import subprocess
 import sys
 import time
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from first_cases import first
@@ -119,11 +121,68 @@ def test_help_and_version(shown):
     assert code == 0
     assert "demo" in said
     assert "Example" in shown("demo", "--help")[1]
-    assert "<bool>" not in said + shown("paper", "--help")[1]
+    assert "<bool>" not in said
     assert shown("--version") == (0, f"propcal {__version__}\n", "")
 
 
-def test_commands_are_listed_in_the_order_of_use(shown):
+@pytest.fixture
+def installed(monkeypatch):
+    """Let distributions be installed that add these commands, and no others."""
+
+    def call(**commands):
+        entries = [
+            EntryPoint(name, value, "propcal.commands")
+            for name, value in commands.items()
+        ]
+        monkeypatch.setattr("propcal.cli.entry_points", lambda group: entries)
+
+    return call
+
+
+small = typer.Typer(help="Commands of another distribution.")
+
+
+@small.command()
+def hello():
+    """Say hello."""
+    print("hello")
+
+
+@small.command()
+def goodbye():
+    """Say goodbye."""
+
+
+def small_app():
+    return small
+
+
+@pytest.mark.parametrize("value", ["small", "small_app"])
+def test_other_distributions_add_commands(installed, shown, value):
+    installed(greetings=f"{__name__}:{value}")
+    assert re.search("greetings +Commands of another distribution", shown("--help")[1])
+    assert shown("greetings", "hello") == (0, "hello\n", "")
+
+
+def test_a_command_of_propcal_cannot_be_replaced(installed, shown):
+    installed(fit=f"{__name__}:small")
+    assert "Say hello" not in shown("fit", "--help")[1]
+    assert re.findall(r"^│ (\w+) ", shown("--help")[1], re.MULTILINE).count("fit") == 1
+
+
+def test_without_propcal_paper_its_command_says_how_to_get_it(installed, shown):
+    installed()
+    code, said, error = shown("paper", "tables", "store.sqlite")
+    assert (code, said) == (2, "")
+    assert error == (
+        "propcal: propcal paper is in a distribution of its own, propcal-paper, which is not installed: "
+        "pip install ./paper in a copy of propcal's repository adds it\n"
+    )
+    assert "pip install ./paper" in " ".join(shown("--help")[1].split())
+
+
+def test_commands_are_listed_in_the_order_of_use(installed, shown):
+    installed()
     code, said, _ = shown()
     assert code == 0
     listed = re.findall(r"^│ (\w+) ", said, re.MULTILINE)
@@ -140,7 +199,6 @@ def test_commands_are_listed_in_the_order_of_use(shown):
             "atoms",
             "merge",
             "export",
-            "paper",
         )
     ]
     assert "Start with propcal demo" in said
@@ -157,18 +215,9 @@ COMMANDS = [
     "merge",
     "export",
 ]
-PAPER = [
-    "simulation",
-    "theory",
-    "cohort",
-    "admissions",
-    "tables",
-    "figures",
-    "reproduction",
-]
 
 
-@pytest.mark.parametrize("command", [*COMMANDS, *(f"paper {name}" for name in PAPER)])
+@pytest.mark.parametrize("command", COMMANDS)
 def test_help_begins_with_an_example_and_fits_80_columns(shown, command):
     _, said, _ = shown(*command.split(), "--help")
     assert (

@@ -164,18 +164,6 @@ def test_markdown_of_a_name_is_one_line_of_letters():
     assert escaped("see www.x.org or ftp://y") == "see www&#46;x.org or ftp&#58;//y"
 
 
-def test_tables_of_the_paper_escape_names():
-    from propcal.paper.tables import Table
-
-    table = Table(
-        "t", f"Title {LEVEL}", (LEVEL,), pd.DataFrame(), ("a|b", "c"), ((LEVEL, "1"),)
-    )
-    text = table.markdown()
-    assert_plain(text)
-    assert "<b>" not in text
-    assert "a\\|b" in text
-
-
 def test_comments_of_sql_hold_no_line_of_their_own(model):
     for form in ("lookup", "case"):
         script = str(model.correction_.to_sql(score="risk", form=form))

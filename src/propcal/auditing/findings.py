@@ -34,7 +34,7 @@ from propcal.auditing.named_errors import name_errors
 from propcal.auditing.profile import JudgedGroups, Profile, audited_groups, profiles
 from propcal.auditing.statistics.chance import Chance, enough_people
 from propcal.auditing.statistics.hypothesis_tests import CalibrationTest
-from propcal.auditing.statistics.measures import Estimate, checked_thresholds
+from propcal.auditing.statistics.measures import checked_thresholds
 from propcal.auditing.statistics.sample import Sample
 from propcal.core.arguments import WeightKind, check_choice, check_number
 from propcal.core.atoms import Atoms, LeftOutReport

@@ -10,13 +10,13 @@ import sys
 import threading
 from contextlib import suppress
 from errno import EDQUOT, EFBIG, EIO, ENOSPC
+from importlib.metadata import EntryPoint, entry_points
 from typing import Annotated, Any, Literal
 
 import typer
 
 from propcal import __version__
 from propcal import interrupts as stopping
-from propcal.cli import paper_commands as of_paper
 from propcal.cli.atoms import atoms, merge
 from propcal.cli.audit import audit, discover, sites
 from propcal.cli.commands_from_records import LISTS, Commands, add_command, as_flag
@@ -24,7 +24,7 @@ from propcal.cli.corrections import apply, export, fit, show
 from propcal.cli.demo import demo
 from propcal.cli.monitor import monitor
 from propcal.cli.terminal import listen, log, logged, voice
-from propcal.errors import PropcalError, TooManyUnseenError, plain
+from propcal.errors import PropcalError, TooManyUnseenError, plain, refused
 from propcal.formats.transaction import forget_written, written
 
 NO_MORE = (ENOSPC, EDQUOT, EFBIG, EIO)  # errors of a device that is full or gone
@@ -35,37 +35,59 @@ LONGEST_WORD = (
     500  # longer words of an error, such as a number of 5,000 digits, are cut
 )
 
+ADDED = "propcal.commands"  # entry points of other distributions that add commands
+PAPER = "paper"  # the command that propcal-paper adds
+
+EVERY = (demo, audit, fit, show, apply, discover, monitor, sites, atoms, merge, export)
+
+
+def _added_commands() -> dict[str, EntryPoint]:
+    """The commands that other installed distributions add, by name.
+
+    Each is a typer app, or a function that returns one.
+    """
+    return {entry.name: entry for entry in entry_points(group=ADDED)}
+
+
+class EveryCommand(Commands):
+    """The commands of propcal, then those that other distributions add.
+
+    The latter are imported when one of them, or the list of all commands, is asked for.
+    """
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Names of all commands, in the order of the help."""
+        own = super().list_commands(ctx)
+        return [*own, *(name for name in _added_commands() if name not in own)]
+
+    def get_command(self, ctx: Any, name: str) -> Any:
+        """A command by its name; None if there is none."""
+        own = super().get_command(ctx, name)
+        if own is not None:
+            return own
+
+        entry = _added_commands().get(name)
+        if entry is not None:
+            added = entry.load()
+            added_app = added if isinstance(added, typer.Typer) else added()
+            command = typer.main.get_command(added_app)
+            command.name = name
+            return command
+        if name == PAPER:
+            raise refused("no paper")
+        return None
+
+
 app = typer.Typer(
     name="propcal",
-    cls=Commands,
+    cls=EveryCommand,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
-
-EVERY = (demo, audit, fit, show, apply, discover, monitor, sites, atoms, merge, export)
-PAPER = (
-    *(
-        of_paper.simulation,
-        of_paper.theory,
-        of_paper.cohort,
-        of_paper.admissions,
-        of_paper.experiment,
-    ),
-    *(
-        of_paper.tables,
-        of_paper.figures,
-        of_paper.reproduction,
-        of_paper.benefit,
-        of_paper.all_,
-    ),
-)
-paper = typer.Typer(cls=Commands, no_args_is_help=True, rich_markup_mode="rich")
-for into, commands in ((app, EVERY), (paper, PAPER)):
-    for command in commands:
-        add_command(into, command)
-app.add_typer(paper, name="paper", help="Reproduce the paper's tables and figures.")
+for command in EVERY:
+    add_command(app, command)
 
 
 def _version(wanted: bool) -> None:
@@ -103,12 +125,12 @@ def options(
 ) -> None:
     """Example: propcal audit visits.csv --score risk --outcome died --groups race,sex
 
-    propcal finds the groups for whom a risk score is miscalibrated, and corrects the
-    score.
+    propcal finds the groups for whom a risk score is miscalibrated, and corrects the score.
 
-    Start with [bold]propcal demo[/bold], or with your own data: [bold]propcal audit
-    --help[/bold].
-    """
+    Start with [bold]propcal demo[/bold], or with your own data: [bold]propcal audit --help[/bold].
+
+    The experiments of the paper are [bold]propcal paper[/bold], after [bold]pip install ./paper[/bold] in a copy of the repository.
+    """  # noqa: E501  # the terminal breaks its lines
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -157,7 +179,7 @@ def _call(arguments: list[str]) -> int:
     interruption.
     """
     try:
-        rest = listen(arguments, [*(one.__name__ for one in EVERY), "paper"])
+        rest = listen(arguments, [*(one.__name__ for one in EVERY), PAPER])
         code = int(
             app(rest or ["--help"], prog_name="propcal", standalone_mode=False) or 0
         )

@@ -284,9 +284,8 @@ def add_command(app: typer.Typer, command: Callable[..., Any]) -> None:
         f"More examples:\n\n{others}" if others else "",
     ]
     whole = "\n\n".join(filter(None, parts))
-    app.command(cls=Command, help=whole, short_help=text.split("\n")[0], epilog=HOW)(
-        call
-    )
+    summary = " ".join(text.partition("\n\n")[0].split())
+    app.command(cls=Command, help=whole, short_help=summary, epilog=HOW)(call)
 
 
 def words(command: str, *records: Any) -> list[str]:

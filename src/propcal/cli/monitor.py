@@ -30,12 +30,12 @@ from propcal.numbers import listed
 from propcal.options import (
     METHOD,
     TIME,
-    Timing,
     Given,
     Identity,
     LossRule,
     Reading,
     Roles,
+    Timing,
     given,
 )
 

@@ -1,6 +1,4 @@
-"""What is said of a file that was written: a correction, atoms, the state of a monitor,
-the trials of an experiment.
-"""
+"""What is said of a file that was written: a correction, atoms, a monitor's state."""
 
 from __future__ import annotations
 
@@ -102,17 +100,3 @@ def _some(periods: Collection[str]) -> str:
     if len(names) <= MOST_PERIODS:
         return listed(names)
     return f"{names[0]} to {names[-1]} ({len(names)} periods)"
-
-
-def trial_sentences(experiment: Any, n_people: int, left: int) -> list[str]:
-    """What trials an experiment has, of how many people, and how many of them are left
-    to be run.
-    """
-    first = say("trials", e=experiment, people=n_people)
-    setup = say("set_up", setup=experiment.plan.setup)
-    if left:
-        done = experiment.n_trials - left
-        state = say("some_are_left", done=done, left=left, e=experiment)
-    else:
-        state = say("all_done", e=experiment)
-    return [first, setup, state]

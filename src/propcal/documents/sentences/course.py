@@ -12,8 +12,8 @@ from typing import Any
 
 from propcal.auditing.names import MEASURE_NAMES
 from propcal.documents.words import sentence
-from propcal.monitoring.alarms import CourseClaim
 from propcal.monitoring.course import ALARM_RAISED, Course
+from propcal.monitoring.course_claims import CourseClaim
 from propcal.monitoring.held_out import (
     FEWEST_FITTED,
     HARMS,

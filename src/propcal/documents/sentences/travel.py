@@ -11,7 +11,7 @@ from typing import Any
 from propcal.auditing.names import TOO_HIGH, TOO_LOW, UNTESTED
 from propcal.auditing.statistics.measures import Estimate
 from propcal.documents.words import sentence
-from propcal.monitoring.held_out import BETTER, FURTHER, NEARER, NONE, WORSE
+from propcal.monitoring.held_out import BETTER, FURTHER, NEARER, NOT_CORRECTED, WORSE
 from propcal.numbers import known, listed
 
 MOST_SITES = 3  # that are named
@@ -28,7 +28,7 @@ def travel(rows: Sequence[Row], pooled: Estimate) -> str:
     """
     n = len([row for row in rows if row["finding"] != UNTESTED])
     others = "site" if len(rows) == 2 else "sites"
-    uncorrected = [row for row in rows if row["finding"] == NONE]
+    uncorrected = [row for row in rows if row["finding"] == NOT_CORRECTED]
     if len(uncorrected) == n:
         return say("nothing_to_correct", others=others)
 
@@ -85,7 +85,7 @@ def _ratios(row: Row) -> str:
     if not known(before) or not known(after):
         return site
     ends = {"low": row[f"{RATIO}_after_low"], "high": row[f"{RATIO}_after_high"]}
-    if row["finding"] == NONE:
+    if row["finding"] == NOT_CORRECTED:
         return say("not_moved", site=site, ratio=after, **ends)
     return say("moved", site=site, before=before, after=after, **ends)
 
@@ -105,6 +105,6 @@ def finding(row: Row) -> str:
         parts.append(say("corrected_score_off", row=row))
     if parts:
         return "; ".join(parts)
-    if row["finding"] == NONE:
+    if row["finding"] == NOT_CORRECTED:
         return say("not_corrected")
     return say("not_tested" if row["finding"] == UNTESTED else "nothing_shown")

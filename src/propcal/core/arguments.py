@@ -1,8 +1,7 @@
-"""What arguments accept: words, so that a type checker notices a misspelt one, people's
-data, numbers, files.
+"""What arguments accept: words, people's data, numbers, files.
 
-Pipes, devices and circular links are refused where a file is expected: reading them may
-never end.
+Words have types, so that a type checker notices a misspelt one. Pipes, devices and
+circular links are refused where a file is expected: reading them may never end.
 """
 
 from __future__ import annotations
@@ -27,9 +26,8 @@ if TYPE_CHECKING:
     from propcal.core.groups import Groups
 
 np: Any = Later("numpy")
-Values: TypeAlias = (
-    "ArrayLike"  # a value for each person: a list, an array, a Series of any library
-)
+# a value for each person: a list, an array, a Series of any library
+Values: TypeAlias = "ArrayLike"
 # a data frame that narwhals knows, a Series, an array: checked when it is read
 Table: TypeAlias = object
 Axes: TypeAlias = "MatplotlibAxes"
@@ -48,7 +46,7 @@ Invalid = Literal["error", "null", "keep"]
 Order = Literal["cyclic", "random", "worst"]
 Resample = Literal["bootstrap"]
 Start = Literal["smooth", "identity"]
-# smaller counts of people are small: they are not handed on unless the user asks for it
+# smaller counts of people are not released unless the user asks for it
 FEWEST_SHOWN = 11
 
 
@@ -86,52 +84,52 @@ def check_number(
     whole: bool = False,
 ) -> None:
     """Refuse a parameter outside its range; the error states the range."""
-    kinds: tuple[type, ...] = (
-        (int, np.integer) if whole else (int, float, np.integer, np.floating)
-    )
-    limits = [
-        f"{word} {limit:g}"
-        for word, limit in (
-            ("above", above),
-            ("at least", at_least),
-            ("at most", at_most),
-        )
-        if limit is not None
-    ]
-    fine = isinstance(value, kinds) and not isinstance(value, (bool, np.bool_))
-    fine = fine and -math.inf < value < math.inf  # also false for NaN
-    fine = (
-        fine
+    kinds: tuple[type, ...] = (int, np.integer)
+    if not whole:
+        kinds = (*kinds, float, np.floating)
+    is_number = isinstance(value, kinds) and not isinstance(value, (bool, np.bool_))
+    # the middle comparison is also false for NaN
+    if (
+        is_number
         and (above is None or value > above)
+        and -math.inf < value < math.inf
         and (at_least is None or value >= at_least)
-    )
-    if not (fine and (at_most is None or value <= at_most)):
-        wanted = "a whole number" if whole else "a number"
-        if limits and not limits[0].startswith("above"):
-            wanted += " of"
-        # show only single values: anything larger could be people's data passed by
-        # mistake
-        if value is None or np.isscalar(value):
-            got = shown(value)
-        else:
-            got = f"a {type(value).__name__}"
-        raise InputError(
-            _named(name) + f" must be {wanted} {' and '.join(limits)}; got {got}"
-        )
+        and (at_most is None or value <= at_most)
+    ):
+        return
+
+    limits = []
+    if above is not None:
+        limits.append(f"above {above:g}")
+    if at_least is not None:
+        limits.append(f"at least {at_least:g}")
+    if at_most is not None:
+        limits.append(f"at most {at_most:g}")
+    wanted = "a whole number" if whole else "a number"
+    if limits and above is None:
+        wanted += " of"
+    wanted += f" {' and '.join(limits)}"
+    raise InputError(_named(name) + f" must be {wanted}; got {_kind_or_value(value)}")
+
+
+def _kind_or_value(value: Any) -> str:
+    """A single value as text; of anything larger only its type, because it could be
+    people's data that were passed by mistake.
+    """
+    if value is None or np.isscalar(value):
+        return shown(value)
+    return f"a {type(value).__name__}"
 
 
 def check_choice(name: str | Text, value: Any, choices: tuple[Any, ...]) -> None:
     """Refuse a parameter that is not one of the choices; the error lists them."""
-    if not any(
-        value is choice or (isinstance(value, str) and value == choice)
-        for choice in choices
-    ):
-        listed = ", ".join(repr(choice) for choice in choices)
-        if value is None or np.isscalar(value):
-            got = shown(value)
-        else:
-            got = f"a {type(value).__name__}"
-        raise InputError(_named(name) + f" must be one of {listed}; got {got}")
+    for choice in choices:
+        if value is choice or (isinstance(value, str) and value == choice):
+            return
+    listed = ", ".join(repr(choice) for choice in choices)
+    raise InputError(
+        _named(name) + f" must be one of {listed}; got {_kind_or_value(value)}"
+    )
 
 
 def _named(name: str | Text) -> Text:
@@ -146,10 +144,10 @@ def refuse_special(path: str | PathLike[str]) -> None:
     opens it.
     """
     refuse_circular(path)
-    found = Path(path)
-    if found.is_dir():
+    file = Path(path)
+    if file.is_dir():
         raise InputError(f"{path} is a folder", next_step="Name a file in it")
-    if found.exists() and not found.is_file():
+    if file.exists() and not file.is_file():
         raise refused("pipe", path=path)
 
 

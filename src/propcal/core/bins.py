@@ -58,10 +58,9 @@ class Bins:
         """Every bin cut into so many parts of the same width, and at further scores in
         units of the grid.
         """
-        steps = np.diff(self.edges)[:, None] * np.arange(parts) // parts
-        edges = np.unique(
-            np.concatenate([(self.edges[:-1, None] + steps).ravel(), at, [UNIT]])
-        )
+        widths = np.diff(self.edges)[:, None]
+        starts = self.edges[:-1, None] + widths * np.arange(parts) // parts
+        edges = np.unique(np.concatenate([starts.ravel(), at, [UNIT]]))
         return Bins(edges.astype(np.int64), self.kind, self.divisor)
 
     @property
@@ -77,18 +76,21 @@ Binning = str | Sequence[float] | FloatArray | Bins
 
 
 def bin_labels(edges: Sequence[float] | FloatArray) -> list[str]:
-    """The bins between edges as intervals, with as many digits as tell them apart.
+    """The bins between edges as intervals, with as many digits as distinguish them.
 
-    >>> bin_labels([0, 0.12345, 1]), bin_labels([0, 0.30001, 0.30002, 1])
-    (['[0, 0.1235)', '[0.1235, 1]'], ['[0, 0.30001)', '[0.30001, 0.30002)', '[0.30002, 1]'])
+    >>> bin_labels([0, 0.12345, 1])
+    ['[0, 0.1235)', '[0.1235, 1]']
+    >>> bin_labels([0, 0.30001, 0.30002, 1])
+    ['[0, 0.30001)', '[0.30001, 0.30002)', '[0.30002, 1]']
     """
     texts: list[str] = []
     for digits in range(4, 10):
         texts = [f"{edge:.{digits}g}" for edge in edges]
         if len({*texts}) == len(texts):
             break
-    ends = [*(")" for _ in texts[2:]), "]"]  # the last bin includes its upper edge
-    return [f"[{low}, {high}{end}" for (low, high), end in zip(pairwise(texts), ends)]
+    labels = [f"[{low}, {high})" for low, high in pairwise(texts)]
+    labels[-1] = labels[-1][:-1] + "]"  # the last bin includes its upper edge
+    return labels
 
 
 def uniform(n_bins: int) -> Bins:
@@ -111,8 +113,8 @@ def geometric(n_bins: int, rho: float) -> Bins:
             "rho must be below 1, because geometric bins run from rho to 1",
             argument="rho",
         )
-    powers = np.array([rho ** (1 - j / n_bins) for j in range(n_bins)] + [1.0])
-    edges = np.concatenate([np.zeros(1, dtype=np.int64), to_grid(powers)])
+    powers = [rho ** (1 - j / n_bins) for j in range(n_bins)]
+    edges = to_grid(np.array([0.0, *powers, 1.0]))
     if np.any(np.diff(edges) <= 0):
         raise refused("narrow bins", n_bins=n_bins, rho=rho)
     return Bins(edges, "geometric", n_bins)
@@ -127,17 +129,15 @@ def quantile(n_bins: int, score: IntArray, weight: SumArray) -> Bins:
     """
     order = np.argsort(score, kind="stable")
     ranked = score[order]
-    reached = np.cumsum(weight[order])
-    total = reached[-1]
-    if reached.dtype.kind == "i":
-        ranks = np.array(
-            [j * int(total) // n_bins for j in range(1, n_bins)], dtype=np.int64
-        )
+    running = np.cumsum(weight[order])
+    total = running[-1]
+    if running.dtype.kind == "i":
+        whole_ranks = [j * int(total) // n_bins for j in range(1, n_bins)]
+        ranks = np.array(whole_ranks, dtype=np.int64)
     else:
         ranks = np.arange(1, n_bins) * (total / n_bins)
-    inner = ranked[
-        np.minimum(np.searchsorted(reached, ranks, side="right"), len(ranked) - 1)
-    ]
+    place = np.searchsorted(running, ranks, side="right")
+    inner = ranked[np.minimum(place, len(ranked) - 1)]
     edges = np.unique(np.concatenate([[0], inner, [UNIT]])).astype(np.int64)
     return Bins(edges, "quantile", n_bins)
 

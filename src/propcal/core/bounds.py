@@ -1,4 +1,4 @@
-"""The paper's theorems, claims and corollaries as functions that compute their bounds.
+"""The paper's theorems, claims and corollaries, as functions that compute bounds.
 
 MC, PMC and DC here are the paper's continuous definitions, which compare people with
 exactly the same score. The bounds do not hold for binned losses (two perfectly
@@ -60,7 +60,9 @@ def privacy_from_pmc(alpha: float, r_max: float = 1.0) -> float:
     event = dc_from_pmc(alpha)
     if alpha + r_max > 1 - 1e-12:  # 0.7 + 0.3 may be rounded
         return math.inf if alpha else 0.0
-    return max(event, math.log((1 - r_max / (1 + alpha)) / (1 - r_max / (1 - alpha))))
+    highest = 1 - r_max / (1 + alpha)
+    lowest = 1 - r_max / (1 - alpha)
+    return max(event, math.log(highest / lowest))
 
 
 def mc_from_pmc(alpha: float) -> float:
@@ -214,7 +216,8 @@ def max_steps(
     Proposition, under the conditions of `max_updates`: in the worst case each sweep
     over all categories makes only one update.
 
-    >>> round(max_steps(0.1, 10, 0.05, rho=0.1, n_groups=23) / max_updates(0.1, 10, 0.05, rho=0.1))
+    >>> visits = max_steps(0.1, 10, 0.05, rho=0.1, n_groups=23)
+    >>> round(visits / max_updates(0.1, 10, 0.05, rho=0.1))
     230
     """
     check_number("n_groups", n_groups, at_least=1, whole=True)

@@ -1,5 +1,4 @@
-"""Functions that numba compiles when they are first called, or that Python runs where
-the work is small.
+"""Functions that numba compiles when first called, or Python runs if work is small.
 
 Loading and scoring a correction needs numpy alone: importing numba takes longer than
 most corrections take, and compiling takes seconds on a machine where nothing is cached.
@@ -57,16 +56,12 @@ class compiled:  # noqa: N801  # a decorator
     def _with(self, form: Callable[[compiled], Any]) -> Any:
         """The function with one form of the functions that it calls."""
         own = self._function
-        names = self._function.__code__.co_names
-        called = {
-            name: own.__globals__[name] for name in names if name in own.__globals__
-        }
-        forms = {
-            name: form(one) for name, one in called.items() if isinstance(one, compiled)
-        }
-        copy = FunctionType(
-            own.__code__, {**own.__globals__, **forms}, own.__name__, own.__defaults__
-        )
+        called = dict(own.__globals__)
+        for name in own.__code__.co_names:
+            value = called.get(name)
+            if isinstance(value, compiled):
+                called[name] = form(value)
+        copy = FunctionType(own.__code__, called, own.__name__, own.__defaults__)
         return update_wrapper(copy, own)
 
 
@@ -78,18 +73,18 @@ def say_if_compiling(function: compiled) -> None:
     folder = code.stats.cache_path
     source = Path(code.py_func.__code__.co_filename)
     names = f"{source.stem}.{code.py_func.__name__}-*.nbi"
+    written: list[float] = []
     if folder:
         written = [file.stat().st_mtime for file in Path(folder).glob(names)]
-    else:
-        written = []
-    if not written or max(written) < source.stat().st_mtime:
+    if max(written, default=0.0) < source.stat().st_mtime:
         _say()
 
 
 @cache
 def _say() -> None:
     logger.warning(
-        "propcal is compiling its code for a first use, which takes about 10 seconds; later uses are faster"
+        "propcal is compiling its code for a first use, which takes about 10 seconds; "
+        "later uses are faster"
     )
 
 
@@ -107,9 +102,9 @@ def first_not_below(sorted_values: Any, low: int, high: int, value: int) -> int:
 
 @compiled
 def bin_of(value: int, edges: Any) -> int:
-    """The bin of one score; the same as `Bins.index`."""
-    j: int = first_not_below(edges, 1, len(edges) - 1, value + 1) - 1
-    return j
+    """The bin of one score, as in `Bins.index`."""
+    following: int = first_not_below(edges, 1, len(edges) - 1, value + 1)
+    return following - 1
 
 
 @compiled

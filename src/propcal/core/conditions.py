@@ -1,5 +1,4 @@
-"""Attributes made from columns: ranges of a number, or a condition such as ``age >= 75
-and icu``.
+"""Attributes made from columns: ranges of a number, or conditions.
 
 A condition compares a column with a value by ``=`` (or ``==``), ``!=``, ``<``, ``<=``,
 ``>``, ``>=``, ``in [a, b]``, ``not in [a, b]``, ``is missing`` or ``is not missing``; a
@@ -44,9 +43,9 @@ MOST_SHOWN = 200  # characters of a condition in an error
 # database engines have limits of their own
 MOST_CUTS = 200
 MOST_CUTS_SHOWN = 20
-MOST_DIGITS = MOST_EXPONENT = (
-    400  # of a number; double precision ends near 1e308 and 1e-324
-)
+# of a number; double precision ends near 1e308 and 1e-324
+MOST_DIGITS = 400
+MOST_EXPONENT = 400
 COMPARE: dict[str, Callable[[Any, Any], Any]] = {"<": lt, "<=": le, ">": gt, ">=": ge}
 BY_SIZE = tuple(COMPARE)  # what compares numbers
 _WORDS = ("and", "or", "not", "in", "is", "missing")
@@ -63,11 +62,10 @@ class ColumnTest:
     values: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        plain = (
-            re.fullmatch(r"[^\W\d]\w*", self.column)
-            and self.column.lower() not in _WORDS
-        )
-        name = self.column if plain else f"`{self.column}`"
+        name = self.column
+        is_word = re.fullmatch(r"[^\W\d]\w*", name) is not None
+        if not is_word or name.lower() in _WORDS:
+            name = f"`{name}`"
         if self.op == "holds":
             return name
         if self.op == "missing":
@@ -95,9 +93,11 @@ class Combined:
     parts: tuple[Condition, ...]
 
     def __str__(self) -> str:
-        return f" {self.op} ".join(
-            f"({p})" if isinstance(p, Combined) else str(p) for p in self.parts
-        )
+        texts = []
+        for part in self.parts:
+            text = str(part)
+            texts.append(f"({text})" if isinstance(part, Combined) else text)
+        return f" {self.op} ".join(texts)
 
 
 Condition = ColumnTest | Not | Combined
@@ -107,9 +107,11 @@ def tests_of(condition: Condition) -> Iterator[ColumnTest]:
     """The single comparisons in a condition, in order."""
     if isinstance(condition, ColumnTest):
         yield condition
-        return
-    for part in (condition.part,) if isinstance(condition, Not) else condition.parts:
-        yield from tests_of(part)
+    elif isinstance(condition, Not):
+        yield from tests_of(condition.part)
+    else:
+        for part in condition.parts:
+            yield from tests_of(part)
 
 
 def columns_of(condition: Condition) -> list[str]:
@@ -168,8 +170,8 @@ def join_in_pairs(parts: Sequence[Any], join: Callable[[Any, Any], Any]) -> Any:
 def parse(text: str) -> Condition:
     """Parse a condition.
 
-    >>> print(parse("age >= 75 and (insurance = Medicare or insurance = 'Dual eligible')"))
-    age >= 75 and (insurance = 'Medicare' or insurance = 'Dual eligible')
+    >>> print(parse("age >= 75 and (insurance = Medicare or insurance = 'Tricare 2')"))
+    age >= 75 and (insurance = 'Medicare' or insurance = 'Tricare 2')
     >>> columns_of(parse("not ward in [ICU, CCU] and `blood pressure` is not missing"))
     ['ward', 'blood pressure']
     """
@@ -204,7 +206,9 @@ class _Parser:
     def __init__(self, text: str) -> None:
         self.text = text
         self.tokens = list(self._split())
-        self.at = self.depth = self.n_tests = 0
+        self.at = 0
+        self.depth = 0
+        self.n_tests = 0
 
     def _split(self) -> Iterator[tuple[str, str]]:
         position = 0
@@ -259,47 +263,52 @@ class _Parser:
         if self.depth > MOST_DEPTH:
             raise refused("deep condition", most=MOST_DEPTH)
         if self._take("not"):
-            found: Condition = Not(self._single())
+            condition: Condition = Not(self._single())
         elif self._take("("):
-            found = self._either()
+            condition = self._either()
             self._need(")")
         else:
-            found = self._test()
+            condition = self._test()
         self.depth -= 1
-        return found
+        return condition
 
     def _test(self) -> Condition:
-        kind, column = self._peek()
-        if kind not in ("word", "name") or (
-            kind == "word" and column.lower() in _WORDS
-        ):
-            raise self._wrong(f"expected a column, found {column!r}")
-        self.at += 1
+        column = self._column()
         self.n_tests += 1
         if self.n_tests > MOST_TESTS:
             raise refused("long condition", most=MOST_TESTS)
-        kind, op = self._peek()
-        if kind == "op":
-            self.at += 1
-            value = self._literal()
-            if op in BY_SIZE and not is_numeric(value):
-                raise self._wrong(
-                    f"{op} compares {column!r} with {value!r}, which is not a number"
-                )
-            return ColumnTest(column, "=" if op == "==" else op, (value,))
+        missing = ColumnTest(column, "missing")
+        if self._peek()[0] == "op":
+            return self._comparison(column)
         if self._take("is"):
             negated = self._take("not")
             self._need("missing")
-            if negated:
-                return Not(ColumnTest(column, "missing"))
-            return ColumnTest(column, "missing")
+            return Not(missing) if negated else missing
         if self._take("not"):
             self._need("in")
             inside = ColumnTest(column, "in", self._list())
-            return Combined("and", (Not(ColumnTest(column, "missing")), Not(inside)))
+            return Combined("and", (Not(missing), Not(inside)))
         if self._take("in"):
             return ColumnTest(column, "in", self._list())
         return ColumnTest(column, "holds")
+
+    def _column(self) -> str:
+        kind, column = self._peek()
+        is_word = kind == "word" and column.lower() not in _WORDS
+        if not is_word and kind != "name":
+            raise self._wrong(f"expected a column, found {column!r}")
+        self.at += 1
+        return column
+
+    def _comparison(self, column: str) -> ColumnTest:
+        _, op = self._peek()
+        self.at += 1
+        value = self._literal()
+        if op in BY_SIZE and not is_numeric(value):
+            raise self._wrong(
+                f"{op} compares {column!r} with {value!r}, which is not a number"
+            )
+        return ColumnTest(column, "=" if op == "==" else op, (value,))
 
     def _list(self) -> tuple[str, ...]:
         self._need("[")
@@ -315,7 +324,8 @@ class _Parser:
             raise self._wrong(f"expected a value, found {value!r}")
         if kind == "word" and value.lower() in ("missing", "none", "null", "nan", "na"):
             raise self._wrong(
-                f"use \"is missing\" for missing values, or quotes for the text '{value}'"
+                'use "is missing" for missing values, or quotes for the text '
+                f"'{value}'"
             )
         self.at += 1
         if kind == "number" and not is_numeric(value):
@@ -338,10 +348,15 @@ def range_labels(points: Sequence[float], *, whole: bool = False) -> list[str]:
     texts = [f"{point:.12g}" for point in points]
     if len(set(texts)) < len(texts):  # these differ only in later digits
         texts = [repr(point) for point in points]
-    middle = [f"{low} to under {high}" for low, high in pairwise(texts)]
-    if whole:
-        ends = [(text, f"{high - 1:.12g}") for text, high in zip(texts, points[1:])]
-        middle = [low if low == last else f"{low} to {last}" for low, last in ends]
+    middle = []
+    for text, following, high in zip(texts, texts[1:], points[1:]):
+        last = f"{high - 1:.12g}"
+        if not whole:
+            middle.append(f"{text} to under {following}")
+        elif text == last:
+            middle.append(text)
+        else:
+            middle.append(f"{text} to {last}")
     return [f"under {texts[0]}", *middle, f"{texts[-1]} or over"]
 
 
@@ -356,16 +371,10 @@ class Ranges:
 
     def __post_init__(self) -> None:
         finite = all(isinstance(p, float) and math.isfinite(p) for p in self.points)
-        if (
-            not self.points
-            or not finite
-            or any(a >= b for a, b in pairwise(self.points))
-        ):
-            raise refused(
-                "not increasing",
-                column=self.column,
-                points=list(self.points[:MOST_CUTS_SHOWN]),
-            )
+        increasing = all(a < b for a, b in pairwise(self.points))
+        if not (self.points and finite and increasing):
+            shown = list(self.points[:MOST_CUTS_SHOWN])
+            raise refused("not increasing", column=self.column, points=shown)
         if len(self.points) > MOST_CUTS:
             raise refused(
                 "many cuts", column=self.column, most=MOST_CUTS, n=len(self.points)
@@ -428,16 +437,14 @@ def refuse_no_unicode(name: str) -> None:
 
 def recipe_from_json(content: Any) -> Recipe:
     """Read a recipe from a file."""
-    if (
-        isinstance(content, dict)
-        and set(content) == {"column", "cuts"}
-        and isinstance(content["cuts"], list)
-    ):
+    if isinstance(content, dict) and set(content) == {"column", "cuts"}:
+        column = content["column"]
         points = content["cuts"]
-        if isinstance(content["column"], str) and all(
+        numbers = isinstance(points, list) and all(
             type(point) in (int, float) for point in points
-        ):
-            return make_ranges(content["column"], points)
+        )
+        if numbers and isinstance(column, str):
+            return make_ranges(column, points)
     if isinstance(content, dict) and set(content) == {"where"}:
         return Where(parse(content["where"]))
     raise InputError(
@@ -447,15 +454,12 @@ def recipe_from_json(content: Any) -> Recipe:
 
 def make_ranges(column: str, points: Any) -> Ranges:
     """Make ranges from a user's list of cut points."""
-    try:
-        if not isinstance(points, str):
-            numbers = tuple(float(point) for point in points)
-        else:
-            numbers = None
-    except (TypeError, ValueError, OverflowError):
-        numbers = None
-    if numbers is None:
+    if isinstance(points, str):
         raise refused("no cuts", column=column)
+    try:
+        numbers = tuple(float(point) for point in points)
+    except (TypeError, ValueError, OverflowError):
+        raise refused("no cuts", column=column) from None
     return Ranges(column, numbers)
 
 
@@ -465,8 +469,10 @@ _RANGE = re.compile(rf"under {_LIMIT}|{_LIMIT} to under {_LIMIT}|{_LIMIT} or ove
 
 def level_order(level: str) -> tuple[float, str]:
     """Sort key: text in alphabetical order, then ranges by their lower end."""
-    found = _RANGE.fullmatch(level)
-    if found is None:
+    match = _RANGE.fullmatch(level)
+    if match is None:
         return -math.inf, level
-    under, low, _, over = found.groups()
-    return (-1e308 if under else float(low or over)), level
+    under, low, _, over = match.groups()
+    if under:
+        return -1e308, level
+    return float(low or over), level

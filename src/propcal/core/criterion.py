@@ -1,5 +1,4 @@
-"""How large a category's gap may be: the cutoff of Algorithm 1 for MC and PMC, and the
-matching loss.
+"""How large a category's gap may be: the cutoff of Algorithm 1, and the matching loss.
 
 A tolerance of alpha allows a category a gap of ``alpha * (offset + slope * max(outcome
 rate, rho))``. The loss is the tolerance that the worst category would need. Boosting,
@@ -43,10 +42,10 @@ class Criterion:
     rho: float
 
     def __post_init__(self) -> None:
-        if not all(
-            0 < self.offset + self.slope * rate < inf for rate in (self.rho, 1.0)
-        ):  # nor NaN
-            raise refused("no allowance", method=self.method)
+        for rate in (self.rho, 1.0):
+            allowance = self.offset + self.slope * rate
+            if not 0 < allowance < inf:  # nor NaN
+                raise refused("no allowance", method=self.method)
 
     def allowance(self, outcome_rate: FloatArray) -> FloatArray:
         """The gap that a tolerance of 1 allows."""
@@ -61,8 +60,10 @@ class Criterion:
         there is no category.
 
         >>> gap, rate = np.array([-0.1, 0.1]), np.array([0.4, 0.8])
-        >>> multicalibration().loss(gap, rate).item(), proportional(rho=0.1).loss(gap, rate).item()
-        (0.1, 0.25)
+        >>> multicalibration().loss(gap, rate).item()
+        0.1
+        >>> proportional(rho=0.1).loss(gap, rate).item()
+        0.25
         """
         if not gap.shape[-1]:
             return np.full(gap.shape[:-1], np.nan)

@@ -1,5 +1,4 @@
-"""Random numbers that are the same on every machine and with every version of every
-library.
+"""Random numbers that are the same on every machine and with any version of a library.
 
 A number is a hash of a seed and of its place in the sequence, computed in integers.
 Normal and binomial numbers are quantiles at such uniform numbers. What a library's own
@@ -19,9 +18,9 @@ from propcal.core.grid import FloatArray, IntArray, mix
 
 # of splitmix64: the odd number next to 2**64 divided by the golden ratio
 STEP = 0x9E3779B97F4A7C15
-REACH = (
-    9.0  # standard errors, and outcomes, beyond which no number of outcomes is drawn
-)
+MAX_UINT64 = (1 << 64) - 1
+# standard errors, and outcomes, beyond which no number of outcomes is drawn
+REACH = 9.0
 
 
 class Draws:
@@ -39,23 +38,20 @@ class Draws:
     ) -> None:
         if not isinstance(seed, (int, np.integer)):
             seed = int(np.random.default_rng(seed).integers(1 << 62))
-        self._key = int(
-            mix(
-                np.array([int(seed) & (1 << 64) - 1], dtype=np.uint64) + np.uint64(STEP)
-            )[0]
-        )
+        start = np.array([int(seed) & MAX_UINT64], dtype=np.uint64)
+        self._key = int(mix(start + np.uint64(STEP))[0])
         self._place = 0
 
     def uniform(self, shape: tuple[int, ...]) -> FloatArray:
         """Numbers between 0 and 1, neither of which occurs."""
         n = int(np.prod(shape))
-        begin = (self._key + STEP * (self._place + 1)) & (1 << 64) - 1
+        begin = (self._key + STEP * (self._place + 1)) & MAX_UINT64
         self._place += n
         with np.errstate(over="ignore"):
-            mixed = mix(
-                np.arange(n, dtype=np.uint64) * np.uint64(STEP) + np.uint64(begin)
-            )
-        return np.asarray(((mixed >> np.uint64(11)) + 0.5) * 2.0**-53).reshape(shape)
+            steps = np.arange(n, dtype=np.uint64) * np.uint64(STEP)
+            mixed = mix(steps + np.uint64(begin))
+        numbers = ((mixed >> np.uint64(11)) + 0.5) * 2.0**-53
+        return np.asarray(numbers).reshape(shape)
 
     def standard_normal(self, shape: tuple[int, ...]) -> FloatArray:
         """Numbers with a standard normal distribution."""
@@ -75,32 +71,40 @@ def draw_outcomes(
     >>> [drawn.shape for drawn in draw_outcomes(people, risk, 5, Draws(0), block=2)]
     [(2, 2), (2, 2), (1, 2)]
     """
-    spread = REACH * (np.sqrt(people * risk * (1 - risk)) + 1)
-    low = np.maximum(np.floor(people * risk - spread), 0).astype(np.int64)
-    high = np.minimum(np.ceil(people * risk + spread), people).astype(np.int64)
-    ends = np.cumsum(high - low + 1)
-    starts = ends - (high - low + 1)
-    cell = np.repeat(np.arange(len(people)), high - low + 1)
+    expected = people * risk
+    spread = REACH * (np.sqrt(expected * (1 - risk)) + 1)
+    low = np.maximum(np.floor(expected - spread), 0).astype(np.int64)
+    high = np.minimum(np.ceil(expected + spread), people).astype(np.int64)
+    # the numbers of outcomes of all cells, one cell after the other
+    n_numbers = high - low + 1
+    ends = np.cumsum(n_numbers)
+    starts = ends - n_numbers
+    cell = np.repeat(np.arange(len(people)), n_numbers)
     outcomes = np.arange(len(cell)) - starts[cell] + low[cell]
-    n = people[cell]
-    p = risk[cell]
+    chance = np.exp(_log_chance(outcomes, people[cell], risk[cell]))
+    running = np.cumsum(chance)
+    before = np.concatenate([[0.0], running[ends[:-1] - 1]])
+    total = running[ends - 1] - before
+    # the chance of at most so many outcomes, plus the number of the cell
+    table = cell + np.minimum((running - before[cell]) / total[cell], 1.0)
+    table[ends - 1] = np.arange(len(people)) + 1.0
+    block = max(block, 1)
+    for begin in range(0, n_draws, block):
+        shape = (min(block, n_draws - begin), len(people))
+        uniform = draws.uniform(shape)
+        place = np.searchsorted(table, uniform + np.arange(len(people)))
+        yield np.asarray(np.clip(place - starts + low, low, high))
+
+
+def _log_chance(outcomes: IntArray, n: IntArray, risk: FloatArray) -> FloatArray:
+    """The logarithm of the binomial probability of so many outcomes of n people."""
     log_chance = (
-        special.xlogy(outcomes, p)
-        + special.xlog1py(n - outcomes, -p)
+        special.xlogy(outcomes, risk)
+        + special.xlog1py(n - outcomes, -risk)
         + special.gammaln(n + 1.0)
     )
     log_chance -= special.gammaln(outcomes + 1.0) + special.gammaln(n - outcomes + 1.0)
-    running = np.cumsum(np.exp(log_chance))
-    before = np.concatenate([[0.0], running[ends[:-1] - 1]])
-    total = running[ends - 1] - before
-    # of all cells, one after the other: the chance of at most so many outcomes, plus
-    # the number of the cell
-    table = cell + np.minimum((running - before[cell]) / total[cell], 1.0)
-    table[ends - 1] = np.arange(len(people)) + 1.0
-    for begin in range(0, n_draws, max(block, 1)):
-        uniform = draws.uniform((min(max(block, 1), n_draws - begin), len(people)))
-        place = np.searchsorted(table, uniform + np.arange(len(people)))
-        yield np.asarray(np.clip(place - starts + low, low, high))
+    return np.asarray(log_chance)
 
 
 def symmetric_root(covariance: FloatArray) -> FloatArray:

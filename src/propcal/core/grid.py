@@ -72,26 +72,29 @@ def significant(score: IntArray, bits: int, *, decimals: int = 3) -> IntArray:
     Small risks thus keep their relative size. Scores of at most so many decimals stay
     as they are.
 
-    >>> from_grid(significant(to_grid(np.array([0.0001234567, 0.1, 0.345678])), 6)).round(7).tolist()
+    >>> scores = to_grid(np.array([0.0001234567, 0.1, 0.345678]))
+    >>> from_grid(significant(scores, 6)).round(7).tolist()
     [0.0001221, 0.1, 0.34375]
     """
     small = np.minimum(score, UNIT - score)
-    length = np.frexp(small.astype(np.float64))[1].astype(np.int64)  # binary digits
-    shift = np.maximum(length - bits, 0)
+    _, n_digits = np.frexp(small.astype(np.float64))
+    shift = np.maximum(n_digits.astype(np.int64) - bits, 0)
     half = (np.int64(1) << shift) >> 1
     rounded = ((small + half) >> shift) << shift
     coarse = np.where(score <= UNIT - score, rounded, UNIT - rounded)
     parts = 10**decimals
-    nearest = (2 * parts * score + UNIT) // (2 * UNIT)
-    decimal = (2 * UNIT * nearest + parts) // (2 * parts)
-    return np.where(decimal == score, score, coarse)
+    nearest_decimal = (2 * parts * score + UNIT) // (2 * UNIT)
+    in_units = (2 * UNIT * nearest_decimal + parts) // (2 * parts)
+    return np.where(in_units == score, score, coarse)
 
 
 def mix(values: Any) -> Any:
     """Scramble 64-bit numbers (the finaliser of splitmix64); overflow is intended."""
     with np.errstate(over="ignore"):
-        values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        values = values ^ (values >> np.uint64(30))
+        values = values * np.uint64(0xBF58476D1CE4E5B9)
+        values = values ^ (values >> np.uint64(27))
+        values = values * np.uint64(0x94D049BB133111EB)
     return values ^ (values >> np.uint64(31))
 
 
@@ -108,8 +111,10 @@ def logistic_table() -> IntArray:
         upper = [UNIT // 2]
         for _ in range(n):
             odds *= step
-            upper.append(int((UNIT * odds / (1 + odds)).to_integral_value()))
-    return np.array([UNIT - value for value in upper[:0:-1]] + upper, dtype=np.int64)
+            value = UNIT * odds / (1 + odds)
+            upper.append(int(value.to_integral_value()))
+    lower = [UNIT - value for value in reversed(upper[1:])]
+    return np.array(lower + upper, dtype=np.int64)
 
 
 def exact_fraction(value: float) -> Fraction:
@@ -125,18 +130,22 @@ class WithoutCaches:
     """
 
     def __getstate__(self) -> dict[str, Any]:
-        return {
-            name: value
-            for name, value in vars(self).items()
-            if not isinstance(getattr(type(self), name, None), cached_property)
-        }
+        state = {}
+        for name, value in vars(self).items():
+            if not isinstance(getattr(type(self), name, None), cached_property):
+                state[name] = value
+        return state
 
 
 def ratio(top: Any, bottom: Any, nothing: float = float("nan")) -> FloatArray:
     """Quotients of arrays; `nothing` where the divisor is 0.
 
-    >>> ratio(np.array([1, 0, 3]), np.array([2, 0, 4])), ratio(1.0, np.array([0.0, 4.0]), 0.0)
-    (array([0.5 ,  nan, 0.75]), array([0.  , 0.25]))
+    >>> ratio(np.array([1, 0, 3]), np.array([2, 0, 4]))
+    array([0.5 ,  nan, 0.75])
+    >>> ratio(1.0, np.array([0.0, 4.0]), 0.0)
+    array([0.  , 0.25])
     """
-    found = np.full(np.broadcast_shapes(np.shape(top), np.shape(bottom)), nothing)
-    return np.asarray(np.divide(top, bottom, out=found, where=np.asarray(bottom) > 0))
+    shape = np.broadcast_shapes(np.shape(top), np.shape(bottom))
+    quotient = np.full(shape, nothing)
+    np.divide(top, bottom, out=quotient, where=np.asarray(bottom) > 0)
+    return quotient

@@ -43,7 +43,7 @@ SCORE_BITS = 10  # binary digits of the mean score of a shared cell
 # the mean of a cell with fewer different scores is coarse, where many people have the
 # same score
 FEW = 40
-# a coarse mean does not tell the people of a block apart; it has at least so many
+# a coarse mean does not distinguish the people of a block; it has at least so many
 BLOCK = 16
 
 
@@ -74,28 +74,35 @@ def loss_bounds(
     categories.
     """
     uncertain, leave, enter = _movers(atoms, table)
-    half = 2.0 ** -((atoms.resolution_bits if atoms.shared is None else SCORE_BITS) + 1)
+    bits = atoms.resolution_bits if atoms.shared is None else SCORE_BITS
+    half_step = 2.0 ** -(bits + 1)
     stay = table.weight - leave
     with np.errstate(divide="ignore", invalid="ignore"):
         moved = np.where(stay > 0, (leave + enter) / stay, np.inf)
+
+    # each number, and by how much it may be off
     gap = np.nan_to_num(np.abs(table.gap))
+    gap_off = np.minimum(moved * (1 + gap) + half_step, 1.0)
     rate = np.nan_to_num(table.outcome_rate)
-    off = np.minimum(moved * (1 + gap) + half, 1.0)
     rate_off = np.minimum(moved, 1.0)
-    least = np.maximum(rate - rate_off, rho)
-    floor = np.maximum(rate, rho)
-    pmc = gap / floor
-    pmc_off = (off + gap * rate_off / floor) / least
+    floored = np.maximum(rate, rho)
+    lowest_floored = np.maximum(rate - rate_off, rho)
+    pmc = gap / floored
+    pmc_off = (gap_off + gap * rate_off / floored) / lowest_floored
+    log_rate = np.log(floored)
+    log_rate_off = np.log1p(rate_off / lowest_floored)
+
     total = float(np.sum(atoms.weight, dtype=np.float64))
-    certain = table.eligible & _counts(table, -leave, total, min_share, min_people)
-    possible = table.eligible | _counts(table, enter, total, min_share, min_people)
-    log_rate = np.log(floor)
-    log_off = np.log1p(rate_off / least)
+    certain = _large_enough(table, -leave, total, min_share, min_people)
+    certain = certain & table.eligible
+    possible = _large_enough(table, enter, total, min_share, min_people)
+    possible = possible | table.eligible
+    log_rho = float(np.log(rho))
     return LossBounds(
         resolution=atoms.resolution,
-        mc=_largest(gap, off, certain, possible, most=1.0),
+        mc=_largest(gap, gap_off, certain, possible, most=1.0),
         pmc=_largest(pmc, pmc_off, certain, possible, most=1.0 / rho),
-        dc=_widest(log_rate, log_off, certain, possible, most=float(-np.log(rho))),
+        dc=_widest(log_rate, log_rate_off, certain, possible, most=-log_rho),
         people=uncertain / total,
     )
 
@@ -105,42 +112,52 @@ def _movers(atoms: Atoms, table: Categories) -> tuple[float, FloatArray, FloatAr
     category.
     """
     bins = table.bins
-    if atoms.shared is None:
-        half = 1 << max(31 - atoms.resolution_bits, 0)
-        ends = np.maximum(atoms.score - half, 0), np.minimum(atoms.score + half, UNIT)
-    else:
-        ends = score_ranges(atoms)
-    low, high = bins.index(ends[0]), bins.index(ends[1])
-    exact = atoms.resolution_bits == 32 and atoms.shared is None
-    if exact:
-        unsure = np.zeros(0, dtype=np.int64)
-    else:
-        unsure = np.flatnonzero(low < high)
+    lowest, highest = _possible_scores(atoms)
+    low = bins.index(lowest)
+    high = bins.index(highest)
+    unsure = np.flatnonzero(low < high)
+    if atoms.resolution_bits == 32 and atoms.shared is None:
+        unsure = unsure[:0]  # scores are exact
+
     own = bins.index(atoms.score[unsure])
     weight = atoms.weight[unsure].astype(np.float64)
     pattern = atoms.pattern_index()[unsure]
-    leave, enter = (np.zeros((len(atoms.patterns), len(bins))) for _ in range(2))
+    leave = np.zeros((len(atoms.patterns), len(bins)))
+    enter = np.zeros((len(atoms.patterns), len(bins)))
     np.add.at(leave, (pattern, own), weight)
     for b in range(len(bins)):
-        may = (low[unsure] <= b) & (b <= high[unsure]) & (own != b)
-        np.add.at(enter, (pattern[may], np.full(int(may.sum()), b)), weight[may])
+        reaches = (low[unsure] <= b) & (b <= high[unsure])
+        may_enter = reaches & (own != b)
+        np.add.at(enter[:, b], pattern[may_enter], weight[may_enter])
     inside = membership(table.collection.groups, atoms.patterns).astype(np.float64)
     return float(weight.sum()), inside @ leave, inside @ enter
 
 
-def _counts(
-    table: Categories, change: Any, total: float, min_share: float, min_people: int
+def _possible_scores(atoms: Atoms) -> tuple[IntArray, IntArray]:
+    """Between which scores the people of each atom are, in units."""
+    if atoms.shared is not None:
+        return score_ranges(atoms)
+    half_step = 1 << max(31 - atoms.resolution_bits, 0)
+    lowest = np.maximum(atoms.score - half_step, 0)
+    return lowest, np.minimum(atoms.score + half_step, UNIT)
+
+
+def _large_enough(
+    table: Categories,
+    change: FloatArray,
+    total: float,
+    min_share: float,
+    min_people: int,
 ) -> Any:
     """Which categories would be large enough if their weight changed by `change`.
 
     Each person has weight one, or the average weight.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
-        heads = np.where(table.weight > 0, table.people / table.weight, 1.0)
-    people = table.people + change * heads
-    return (people >= max(min_people, 1)) & (
-        (table.weight + change) / total >= min_share
-    )
+        per_weight = np.where(table.weight > 0, table.people / table.weight, 1.0)
+    people = table.people + change * per_weight
+    share = (table.weight + change) / total
+    return (people >= max(min_people, 1)) & (share >= min_share)
 
 
 def _largest(
@@ -148,25 +165,27 @@ def _largest(
 ) -> Interval:
     """Bounds of the maximum of values that are each known to within `off`."""
     low = float(np.max((value - off)[certain], initial=0.0))
-    return low, min(float(np.max((value + off)[possible], initial=0.0)), most)
+    high = float(np.max((value + off)[possible], initial=0.0))
+    return low, min(high, most)
 
 
 def _widest(
     value: Any, off: Any, certain: Any, possible: Any, *, most: float
 ) -> Interval:
     """Bounds of the largest difference within a bin (a column)."""
-    low = high = 0.0
+    lowest = value - off
+    highest = value + off
+    low = 0.0
+    high = 0.0
     for b in range(value.shape[1]):
         sure = certain[:, b]
-        may = possible[:, b]
         if sure.sum() > 1:
-            low = max(
-                low, float((value - off)[sure, b].max() - (value + off)[sure, b].min())
-            )
+            apart = lowest[sure, b].max() - highest[sure, b].min()
+            low = max(low, float(apart))
+        may = possible[:, b]
         if may.sum() > 1:
-            high = max(
-                high, float((value + off)[may, b].max() - (value - off)[may, b].min())
-            )
+            apart = highest[may, b].max() - lowest[may, b].min()
+            high = max(high, float(apart))
     return low, min(high, most)
 
 
@@ -176,16 +195,17 @@ def score_ranges(atoms: Atoms) -> tuple[IntArray, IntArray]:
     Cells of one pattern do not overlap, so that its people lie between the means of its
     neighbours. Patterns of different files are kept apart by the key of the share.
     """
-    first, last = atoms.starts[:-1], atoms.starts[1:] - 1
+    first = atoms.starts[:-1]
+    last = atoms.starts[1:] - 1
     low = np.empty_like(atoms.score)
-    high = np.empty_like(atoms.score)
     low[1:] = atoms.score[:-1]
-    high[:-1] = atoms.score[1:]
     low[first] = 0
+    high = np.empty_like(atoms.score)
+    high[:-1] = atoms.score[1:]
     high[last] = UNIT
-    slack = (
-        np.minimum(atoms.score, UNIT - atoms.score) >> (SCORE_BITS - 1)
-    ) + 1  # means are rounded
+    # means are rounded
+    smaller_risk = np.minimum(atoms.score, UNIT - atoms.score)
+    slack = (smaller_risk >> (SCORE_BITS - 1)) + 1
     return np.maximum(low - slack, 0), np.minimum(high + slack, UNIT)
 
 
@@ -203,12 +223,14 @@ def sum_off(atoms: Atoms) -> float:
     overlap: each gap between two means counts once.
     """
     low, high = score_ranges(atoms)
+    first = atoms.starts[:-1]
+    last = atoms.starts[1:] - 1
     blocks = np.maximum((atoms.people - FEW) // BLOCK, 1)
-    people = np.where(
-        are_coarse(atoms), np.minimum(atoms.people, BLOCK * (1 + 1 / blocks)), 0.0
-    )
-    first, last = atoms.starts[:-1], atoms.starts[1:] - 1
-    after = np.append(people[1:], 0.0)
-    after[last] = 0.0
-    above = np.sum(from_grid(high - atoms.score) * np.maximum(people, after))
-    return float(above + np.sum(from_grid(atoms.score - low)[first] * people[first]))
+    people_of_block = np.minimum(atoms.people, BLOCK * (1 + 1 / blocks))
+    people = np.where(are_coarse(atoms), people_of_block, 0.0)
+    of_next_cell = np.append(people[1:], 0.0)
+    of_next_cell[last] = 0.0
+    gap_above = from_grid(high - atoms.score)
+    gap_below = from_grid(atoms.score - low)[first]
+    above = np.sum(gap_above * np.maximum(people, of_next_cell))
+    return float(above + np.sum(gap_below * people[first]))

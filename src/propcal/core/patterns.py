@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -25,9 +26,8 @@ SHARE = f"{KEY}share"
 # defines no groups.
 CLUSTER = "cluster bucket"
 TRUTHS = {"1": "true", "0": "false"}  # how truth values are often coded
-OTHER = (
-    "other levels"  # the level that stands for rare ones in atoms that may be shared
-)
+# the level that stands for rare ones in atoms that may be shared
+OTHER = "other levels"
 
 
 def level_places(levels: Sequence[Level]) -> dict[Level, int]:
@@ -40,10 +40,11 @@ def level_places(levels: Sequence[Level]) -> dict[Level, int]:
     {'maybe': 0, 'true': 1}
     """
     places = {level: i for i, level in enumerate(levels)}
-    if {*places} - {None} and {*places} <= {*TRUTHS.values(), None}:
-        return places | {
-            code: places[truth] for code, truth in TRUTHS.items() if truth in places
-        }
+    recorded = set(levels) - {None}
+    if recorded and recorded <= set(TRUTHS.values()):
+        for code, truth in TRUTHS.items():
+            if truth in places:
+                places[code] = places[truth]
     return places
 
 
@@ -55,7 +56,9 @@ class Patterns:
     Attributes
     ----------
     attributes : tuple of str
-    levels : the levels of each attribute as canonical text, sorted, with a missing value (None) last
+    levels : tuple of tuples of str or None
+        The levels of each attribute as canonical text, sorted, with a missing value
+        (None) last.
     table : array of int64, shape (n_patterns, n_attributes)
         Indices into `levels`; rows are sorted. The index len(levels[a]) stands for a
         level that is not in the list (this can happen when scoring, never when
@@ -79,11 +82,13 @@ class Patterns:
     @property
     def reads(self) -> tuple[str, ...]:
         """The columns from which the attributes are read, without duplicates."""
-        names = [
-            self.derived[a].columns if a in self.derived else [a]
-            for a in self.attributes
-        ]
-        return tuple(dict.fromkeys(column for columns in names for column in columns))
+        columns: dict[str, None] = {}
+        for name in self.attributes:
+            if name in self.derived:
+                columns.update(dict.fromkeys(self.derived[name].columns))
+            else:
+                columns[name] = None
+        return tuple(columns)
 
     def places(self, a: int) -> dict[Level, int]:
         """The place of each level of an attribute; where all are truth values, 1 and 0
@@ -95,16 +100,15 @@ class Patterns:
         """The level of each attribute in one pattern; "(other)" stands for one that is
         not in the list.
         """
-        return tuple(
-            (*levels, "(other)")[i]
-            for levels, i in zip(self.levels, self.table[pattern])
-        )
+        key = []
+        for levels, code in zip(self.levels, self.table[pattern]):
+            key.append(levels[code] if code < len(levels) else "(other)")
+        return tuple(key)
 
     def same_attributes(self, other: Patterns) -> bool:
         """Whether both have the same attributes, made in the same way."""
-        return self.attributes == other.attributes and dict(self.derived) == dict(
-            other.derived
-        )
+        same_names = self.attributes == other.attributes
+        return same_names and dict(self.derived) == dict(other.derived)
 
     def equals(self, other: Patterns) -> bool:
         """Whether both have the same attributes, levels and combinations."""
@@ -136,31 +140,29 @@ def combinations_present(
     """
     if not codes:
         return np.zeros((1, 0), dtype=np.int64), np.zeros(n_rows, dtype=np.int32)
-    space = math.prod(radix)
-    combined = codes[0].astype(np.int32 if space < 1 << 31 else np.int64)
+    n_possible = math.prod(radix)
+    combined = codes[0].astype(np.int32 if n_possible < 1 << 31 else np.int64)
     size = radix[0]
     for code, base in zip(codes[1:], radix[1:]):
-        if (
-            size * base >= 1 << 62
-        ):  # too many for one integer: renumber the combinations found so far
+        if size * base >= 1 << 62:
+            # too many for one integer: renumber the combinations found so far
             present, combined = np.unique(combined, return_inverse=True)
             size = len(present)
         combined *= base
         combined += code.astype(combined.dtype, copy=False)
         size *= base
-    if space <= max(1 << 16, n_rows):
-        occurs = np.bincount(combined, minlength=space) > 0
-        table = np.stack(np.unravel_index(np.flatnonzero(occurs), radix), axis=1)
-        return table.astype(np.int64), (
-            np.cumsum(occurs, dtype=np.int32) - np.int32(1)
-        )[combined]
+    if n_possible <= max(1 << 16, n_rows):
+        occurs = np.bincount(combined, minlength=n_possible) > 0
+        present_codes = np.unravel_index(np.flatnonzero(occurs), radix)
+        table = np.stack(present_codes, axis=1).astype(np.int64)
+        place = np.cumsum(occurs, dtype=np.int32) - np.int32(1)
+        return table, place[combined]
     _, first, combined = np.unique(combined, return_index=True, return_inverse=True)
-    table = np.empty(
-        (len(codes), len(first)), dtype=np.int64
-    )  # transposed, because it is read by column
-    for column, code in zip(table, codes):
+    # transposed, because it is read by column
+    columns = np.empty((len(codes), len(first)), dtype=np.int64)
+    for column, code in zip(columns, codes):
         column[:] = code[first]
-    return table.T, combined.astype(np.int32)
+    return columns.T, combined.astype(np.int32)
 
 
 def patterns_of(
@@ -176,11 +178,12 @@ def patterns_of(
     in no row are dropped, so that the result depends only on the rows.
     """
     table, code = combinations_present(codes, [len(level) for level in levels], n_rows)
-    kept = []
-    for column, own in zip(table.T, levels):
-        occurs = np.bincount(column, minlength=len(own)) > 0
-        kept.append(tuple(level for level, there in zip(own, occurs) if there))
-        if len(kept[-1]) < len(own):
+    kept: list[tuple[Level, ...]] = []
+    for column, levels_of_attribute in zip(table.T, levels):
+        n = len(levels_of_attribute)
+        occurs = np.bincount(column, minlength=n) > 0
+        kept.append(tuple(itertools.compress(levels_of_attribute, occurs)))
+        if not occurs.all():
             column[:] = (np.cumsum(occurs) - 1)[column]
     return Patterns(attributes, tuple(kept), table, derived), code
 
@@ -203,16 +206,17 @@ def as_listed(patterns: Patterns, folded: Sequence[str]) -> Patterns:
 
 
 def with_unlisted(patterns: Patterns, folded: Sequence[str]) -> Patterns:
-    """Patterns, and beside each with "other levels" the same with any level that is not
+    """Patterns, and for each with "other levels" also one with a level that is not
     listed.
     """
     table = patterns.table
     for name in folded:
         a = patterns.attributes.index(name)
         if OTHER in patterns.levels[a]:
-            more = table[table[:, a] == patterns.levels[a].index(OTHER)].copy()
-            more[:, a] = len(patterns.levels[a])
-            table = np.concatenate([table, more])
+            of_others = table[:, a] == patterns.levels[a].index(OTHER)
+            unlisted = table[of_others].copy()
+            unlisted[:, a] = len(patterns.levels[a])
+            table = np.concatenate([table, unlisted])
     if folded:
         return replace(patterns, table=np.unique(table, axis=0))
     return patterns

@@ -66,11 +66,12 @@ class LeftOut:
         """
         by = {}
         if len(people):
-            for name, own, code in zip(attributes, levels, codes):
-                counts = np.bincount(code, weights=people, minlength=len(own))
+            for name, levels_of_name, code in zip(attributes, levels, codes):
+                n_levels = len(levels_of_name)
+                counts = np.bincount(code, weights=people, minlength=n_levels)
                 by[name] = {
                     level: round(float(count))
-                    for level, count in zip(own, counts)
+                    for level, count in zip(levels_of_name, counts)
                     if count
                 }
         return cls(round(float(np.sum(people))), by)
@@ -247,10 +248,8 @@ class Atoms:
             or the name of the one site that all people are from, if there is no such
             column.
         """
-        from propcal.reading.source import (
-            NamedColumns,
-            frame_source,
-        )  # core itself does not handle frames
+        # core itself does not handle frames
+        from propcal.reading.source import NamedColumns, frame_source
 
         columns = NamedColumns(
             score,
@@ -522,7 +521,8 @@ class Atoms:
         """
         if not isinstance(other, Atoms):
             return NotImplemented
-        from propcal.core.reduction import merge  # here, because it imports this module
+        # here, because it imports this module
+        from propcal.core.reduction import merge
 
         return merge(self, other)
 

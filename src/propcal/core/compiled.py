@@ -55,14 +55,16 @@ class compiled:  # noqa: N801  # a decorator
 
     def _with(self, form: Callable[[compiled], Any]) -> Any:
         """The function with one form of the functions that it calls."""
-        own = self._function
-        called = dict(own.__globals__)
-        for name in own.__code__.co_names:
-            value = called.get(name)
-            if isinstance(value, compiled):
-                called[name] = form(value)
-        copy = FunctionType(own.__code__, called, own.__name__, own.__defaults__)
-        return update_wrapper(copy, own)
+        function = self._function
+        names = dict(function.__globals__)
+        for name in function.__code__.co_names:
+            called = names.get(name)
+            if isinstance(called, compiled):
+                names[name] = form(called)
+        copy = FunctionType(
+            function.__code__, names, function.__name__, function.__defaults__
+        )
+        return update_wrapper(copy, function)
 
 
 def say_if_compiling(function: compiled) -> None:

@@ -214,12 +214,12 @@ class _Parser:
         position = 0
         text = self.text.rstrip()
         while position < len(text):
-            found = _TOKEN.match(text, position)
-            if found is None:
+            token = _TOKEN.match(text, position)
+            if token is None:
                 raise self._wrong(f"cannot read {text[position:].strip()[:20]!r}")
-            position = found.end()
-            kind = str(found.lastgroup)
-            yield kind, found.group(kind)
+            position = token.end()
+            kind = str(token.lastgroup)
+            yield kind, token.group(kind)
 
     def _wrong(self, why: str) -> PropcalError:
         return refused("condition", text=plain(self.text, MOST_SHOWN), why=why)

@@ -212,10 +212,9 @@ def group_labels(
     # a level of that name is not everyone
     owners.update((everyone.casefold(), EVERYBODY.name))
 
-    found = [
-        _label(group, patterns, labels or {}, owners, everyone) for group in groups
-    ]
-    unique = [plain(label) for label in found]
+    unique = []
+    for group in groups:
+        unique.append(plain(_label(group, patterns, labels or {}, owners, everyone)))
     names = [plain(group.name) for group in groups]
     while True:  # a name may be the label of another group
         times = Counter(unique)
@@ -238,8 +237,9 @@ def _label(
         return everyone
     parts = []
     for attribute, level in group.conditions:
-        own = labels.get(attribute, {})
-        parts.append(_level_label(attribute, level, patterns, own, owners))
+        level_labels = labels.get(attribute, {})
+        label = _level_label(attribute, level, patterns, level_labels, owners)
+        parts.append(label)
     return ", ".join(parts)
 
 
@@ -247,11 +247,11 @@ def _level_label(
     attribute: str,
     level: Level,
     patterns: Patterns,
-    own: Mapping[str, str],
+    labels: Mapping[str, str],
     owners: Counter[str],
 ) -> str:
-    if (level or "") in own:
-        return str(own[level or ""])
+    if (level or "") in labels:
+        return str(labels[level or ""])
     if level is None:
         return f"{attribute} not recorded"
     if level in ("true", "false"):
@@ -421,9 +421,8 @@ class Groups:
         0      surgery       2
         1  on dialysis       1
         """
-        from propcal.reading.frames import (
-            mask_names,  # core itself does not handle frames
-        )
+        # core itself does not handle frames
+        from propcal.reading.frames import mask_names
 
         in_masks = mask_names(masks)
         if names is None:
@@ -632,7 +631,8 @@ class Groups:
         gamma : float, default=0.05
         sample_weight : array-like, optional
         """
-        from propcal.reading.rows import preview  # core itself does not handle frames
+        # core itself does not handle frames
+        from propcal.reading.rows import preview
 
         table: pd.DataFrame = preview(
             self, frame, outcome, gamma=gamma, sample_weight=sample_weight

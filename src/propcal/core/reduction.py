@@ -363,10 +363,10 @@ def without_clusters(atoms: Atoms) -> Atoms:
 
 def without(atoms: Atoms, *names: str) -> Atoms:
     """The atoms without some attributes; the object itself if it has none of these."""
-    left = [name for name in atoms.patterns.attributes if name not in names]
-    if len(left) == len(atoms.patterns.attributes):
+    kept = [name for name in atoms.patterns.attributes if name not in names]
+    if len(kept) == len(atoms.patterns.attributes):
         return atoms
-    return with_attributes(atoms, left)
+    return with_attributes(atoms, kept)
 
 
 def with_attributes(atoms: Atoms, names: list[str]) -> Atoms:
@@ -395,11 +395,11 @@ def split_atoms(
             parts.append(None)
             continue
         codes = list(patterns.table[code[rows]].T)
-        own, code_of_row = patterns_of(
+        present, code_of_row = patterns_of(
             patterns.attributes, patterns.levels, codes, len(rows), patterns.derived
         )
-        own_columns = {name: getattr(atoms, name)[rows] for name in columns}
-        parts.append(_regrouped(atoms, own, code_of_row, **own_columns))
+        in_part = {name: getattr(atoms, name)[rows] for name in columns}
+        parts.append(_regrouped(atoms, present, code_of_row, **in_part))
     return parts
 
 
@@ -410,8 +410,8 @@ def numbered(atoms: Atoms) -> Atoms:
     The numbers keep atoms apart: after a correction, one atom may stand for several
     scores.
     """
-    own = [name for name in atoms.patterns.attributes if not name.startswith(BESIDE)]
-    patterns, code = fewer_attributes(atoms, own)
+    names = [name for name in atoms.patterns.attributes if not name.startswith(BESIDE)]
+    patterns, code = fewer_attributes(atoms, names)
     return _regrouped(atoms, patterns, code, score=np.arange(len(atoms)))
 
 

@@ -85,10 +85,10 @@ def term_of_ranges(
         shapes = _walk_shapes(people[chain], waves)
         walk = np.zeros((n_pieces, shapes.shape[1]))
         walk[chain] = shapes
-    own = np.zeros((n_pieces, len(apart)))
-    own[list(apart), np.arange(len(apart))] = 1.0
+    alone = np.zeros((n_pieces, len(apart)))
+    alone[list(apart), np.arange(len(apart))] = 1.0
     kinds = np.repeat([0, 1], [walk.shape[1], len(apart)])
-    return Term(np.concatenate([walk, own], axis=1), kinds)
+    return Term(np.concatenate([walk, alone], axis=1), kinds)
 
 
 def _walk_shapes(people: FloatArray, waves: int) -> FloatArray:
@@ -162,7 +162,7 @@ class AdditiveModel:
 
     def shifts(self, effect: FloatArray) -> list[FloatArray]:
         """For each term, the shift in log-odds of each piece."""
-        return [term.columns @ effect[own] for term, _, own in self._spans()]
+        return [term.columns @ effect[span] for term, _, span in self._spans()]
 
     def log_odds(self, rows: AdditiveRows, effect: FloatArray) -> FloatArray:
         """The log-odds of each row."""
@@ -232,19 +232,19 @@ def fit_quadratic(
     effect = np.zeros(len(component))
     free = np.zeros(n_components)
     for _ in range(1 if hold else MAX_UPDATES):
-        left = np.flatnonzero(variance[component] > 0)
-        if not len(left):
+        kept = np.flatnonzero(variance[component] > 0)
+        if not len(kept):
             return AdditiveFit(np.zeros(len(component)), variance, np.zeros_like(free))
-        own = component[left]
-        penalty = 1 / variance[own]
-        inverse = penalised_inverse(information[np.ix_(left, left)], penalty)
+        of_kept = component[kept]
+        penalty = 1 / variance[of_kept]
+        inverse = penalised_inverse(information[np.ix_(kept, kept)], penalty)
         effect = np.zeros(len(component))
-        effect[left] = inverse @ right[left]
+        effect[kept] = inverse @ right[kept]
         determined = 1 - np.diag(inverse) * penalty
-        free = np.maximum(np.bincount(own, determined, n_components), 0.0)
+        free = np.maximum(np.bincount(of_kept, determined, n_components), 0.0)
         if hold:
             break
-        squares = np.bincount(own, effect[left] ** 2, n_components)
+        squares = np.bincount(of_kept, effect[kept] ** 2, n_components)
         before = variance
         variance = _updated_variance(model, before, squares, free)
         if _steady(before, variance):
@@ -325,9 +325,9 @@ def _penalised(
     log_odds: FloatArray,
 ) -> float:
     """The log-likelihood of the rows, less the penalty of the effects."""
-    own = variance[model.component]
-    alive = own > 0
-    penalty = 0.5 * np.sum(effect[alive] ** 2 / own[alive])
+    of_effect = variance[model.component]
+    alive = of_effect > 0
+    penalty = 0.5 * np.sum(effect[alive] ** 2 / of_effect[alive])
     return float(np.sum(rows.likelihood(log_odds)) - penalty)
 
 
@@ -360,8 +360,9 @@ def _cross_table(
         for f in range(n_terms):
             first = pieces[f]
             for i in range(low, high):
-                sums[first + codes[f, i]] += residual[i]
-                table[first + codes[f, i], first + codes[f, i]] += weight[i]
+                piece = first + codes[f, i]
+                sums[piece] += residual[i]
+                table[piece, piece] += weight[i]
             for g in range(f):
                 other = pieces[g]
                 for i in range(low, high):

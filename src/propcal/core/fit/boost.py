@@ -343,9 +343,8 @@ class BoostingRun:
 
     def correction(self, updates: IntArray, rule: UpdateRule) -> Correction:
         """The correction with these updates, of the attributes on which it depends."""
-        from propcal.protect.shared_corrections import (
-            sharing_of,
-        )  # what may be shared is decided there
+        # what may be shared is decided there
+        from propcal.protect.shared_corrections import sharing_of
 
         data = self.data
         settings = self.settings

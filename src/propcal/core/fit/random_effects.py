@@ -185,8 +185,8 @@ def fit_effects(
     hold = False
     for number in range(MAX_ROUNDS + LAST_ROUNDS):
         hold = hold or number >= MAX_ROUNDS
-        own = component[kept]
-        penalty = 1 / variance[own]
+        of_kept = component[kept]
+        penalty = 1 / variance[of_kept]
         length, posterior = fit.newton(kept, penalty)
         determined = 1 - posterior * penalty
         fit.free = float(np.sum(determined))
@@ -195,13 +195,13 @@ def fit_effects(
         if hold or length > SETTLED:
             continue
 
-        free = np.maximum(np.bincount(own, determined, len(variance)), 0.0)
-        squares = np.bincount(own, fit.effect[kept] ** 2, len(variance))
+        free = np.maximum(np.bincount(of_kept, determined, len(variance)), 0.0)
+        squares = np.bincount(of_kept, fit.effect[kept] ** 2, len(variance))
         estimate = np.minimum(squares / (free + effects.prior), MAX_VARIANCE)
         before = variance
         variance = np.maximum(estimate, effects.least)
         alive = variance >= MIN_VARIANCE
-        kept = kept[alive[own]]
+        kept = kept[alive[of_kept]]
         fit.drop(~alive[component])
         if not len(kept):
             fit.free = 0.0
@@ -216,59 +216,89 @@ def _derivatives(data: Any, effect: Any) -> tuple[float, Any, Any]:
     """The log-likelihood, its gradient and its information matrix; each row of cells
     has only a few terms.
     """
-    starts, n, positives, offset, columns, term_starts, term, effect_starts = data
-    n_columns = columns.shape[1]
-    total = 0.0
+    n_columns = data.columns.shape[1]
+    value = 0.0
     gradient = np.zeros(len(effect))
     information = np.zeros((len(effect), len(effect)))
-    own = np.zeros(n_columns)
+    # of one row: the sum of the effects of its terms, and derivatives by that sum
+    total = np.zeros(n_columns)
     slope = np.zeros(n_columns)
     bend = np.zeros((n_columns, n_columns))
     filled = np.zeros(n_columns, np.int64)
-    scaled = np.zeros(n_columns)
-    for row in range(len(starts) - 1):
-        own[:] = 0.0
-        slope[:] = 0.0
-        bend[:] = 0.0
-        most = 0
-        for t in term[term_starts[row] : term_starts[row + 1]]:
-            first = effect_starts[t]
-            most = max(most, effect_starts[t + 1] - first)
-            for j in range(effect_starts[t + 1] - first):
-                own[j] += effect[first + j]
-        for cell in range(starts[row], starts[row + 1]):
-            value = offset[cell]
-            count = 0
-            for j in range(most):  # most columns are zero at most scores
-                if columns[cell, j] != 0.0:
-                    value += own[j] * columns[cell, j]
-                    filled[count] = j
-                    count += 1
-            small = np.exp(-abs(value))
-            risk = (1.0 if value >= 0 else small) / (1.0 + small)
-            total += positives[cell] * value - n[cell] * (
-                max(value, 0.0) + np.log1p(small)
-            )
-            rest = positives[cell] - n[cell] * risk
-            weight = n[cell] * risk * (1.0 - risk)
-            for a in range(count):
-                j = filled[a]
-                slope[j] += rest * columns[cell, j]
-                scaled[j] = weight * columns[cell, j]
-                for b in range(a + 1):
-                    bend[j, filled[b]] += scaled[j] * columns[cell, filled[b]]
-        for j in range(most):
-            for k in range(j):
-                bend[k, j] = bend[j, k]
-        for t in term[term_starts[row] : term_starts[row + 1]]:
-            first = effect_starts[t]
-            size = effect_starts[t + 1] - effect_starts[t]
+    for row in range(len(data.starts) - 1):
+        terms = data.term[data.term_starts[row] : data.term_starts[row + 1]]
+        n_used = _add_effects(terms, data.effect_starts, effect, total)
+        value = _add_cells(data, row, n_used, total, value, slope, bend, filled)
+        for t in terms:
+            first = data.effect_starts[t]
+            size = data.effect_starts[t + 1] - first
             for j in range(size):
                 gradient[first + j] += slope[j]
-            for u in term[term_starts[row] : term_starts[row + 1]]:
-                other = effect_starts[u]
-                width = effect_starts[u + 1] - effect_starts[u]
+            for u in terms:
+                other = data.effect_starts[u]
+                width = data.effect_starts[u + 1] - other
                 for j in range(size):
                     for k in range(width):
                         information[first + j, other + k] += bend[j, k]
-    return total, gradient, information
+    return value, gradient, information
+
+
+@compiled
+def _add_effects(terms: Any, effect_starts: Any, effect: Any, total: Any) -> int:
+    """Put the sum of the effects of some terms into `total`; return how many columns
+    they have.
+    """
+    total[:] = 0.0
+    n_used = 0
+    for t in terms:
+        first = effect_starts[t]
+        size = effect_starts[t + 1] - first
+        n_used = max(n_used, size)
+        for j in range(size):
+            total[j] += effect[first + j]
+    return n_used
+
+
+@compiled
+def _add_cells(
+    data: Any,
+    row: int,
+    n_used: int,
+    total: Any,
+    value: float,
+    slope: Any,
+    bend: Any,
+    filled: Any,
+) -> float:
+    """Put the derivatives of a row of cells into `slope` and `bend`; return the
+    log-likelihood with that of the row added.
+    """
+    slope[:] = 0.0
+    bend[:] = 0.0
+    for cell in range(data.starts[row], data.starts[row + 1]):
+        log_odds = data.offset[cell]
+        n_filled = 0
+        for j in range(n_used):  # most columns are zero at most scores
+            if data.columns[cell, j] != 0.0:
+                log_odds += total[j] * data.columns[cell, j]
+                filled[n_filled] = j
+                n_filled += 1
+        small = np.exp(-abs(log_odds))
+        risk = (1.0 if log_odds >= 0 else small) / (1.0 + small)
+        people = data.n[cell]
+        positives = data.positives[cell]
+        log_total = max(log_odds, 0.0) + np.log1p(small)
+        value += positives * log_odds - people * log_total
+        residual = positives - people * risk
+        curvature = people * risk * (1.0 - risk)
+        for a in range(n_filled):
+            j = filled[a]
+            column = data.columns[cell, j]
+            slope[j] += residual * column
+            for b in range(a + 1):
+                k = filled[b]
+                bend[j, k] += curvature * column * data.columns[cell, k]
+    for j in range(n_used):
+        for k in range(j):
+            bend[k, j] = bend[j, k]
+    return value

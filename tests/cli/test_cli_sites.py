@@ -11,7 +11,7 @@ from paths import ROOT
 from propcal import Atoms
 from propcal.cli import main
 from propcal.core.patterns import SITE
-from propcal.core.reduction import by_key
+from propcal.core.reduction import split_by
 
 ROLES = ("--score", "risk", "--outcome", "y", "--groups", "race,gender")
 
@@ -100,7 +100,7 @@ def test_shared_atoms_say_what_was_merged(hospitals, run):
     assert "combinations of race and gender, at 1 site" in said
     shared = Atoms.load("a.atoms")
     assert shared.positives.min() >= 11
-    assert list(by_key(shared, SITE)) == ["North"]
+    assert list(split_by(shared, SITE)) == ["North"]
     assert "These are shared atoms" in run("audit", "a.atoms", "--draws", "100")
     assert "few different scores" not in said
 

@@ -9,10 +9,10 @@ from propcal import Atoms
 from propcal.core.grid import UNIT, from_grid, significant, to_grid
 from propcal.core.patterns import PERIOD, SITE
 from propcal.core.reduction import (
-    by_key,
-    keyed,
-    people_by_key,
-    with_parts,
+    people_by,
+    replace_parts,
+    split_by,
+    stack,
     without_keys,
 )
 from propcal.errors import InputError
@@ -33,8 +33,8 @@ def test_parts_come_back_as_they_were(cohort):
         name: Atoms.from_frame(rows, **ROLES) for name, rows in parts_of(cohort).items()
     }
     for key in (PERIOD, SITE):
-        whole = keyed(parts, key)
-        back = by_key(whole, key)
+        whole = stack(parts, key)
+        back = split_by(whole, key)
         assert list(back) == sorted(parts)
         assert all(
             back[name].fingerprint() == parts[name].fingerprint() for name in parts
@@ -51,7 +51,7 @@ def test_people_left_out_are_kept_apart_by_period(cohort):
         n: Atoms.from_frame(r, **ROLES, drop_missing=True)
         for n, r in parts_of(rows).items()
     }
-    back = by_key(keyed(parts, PERIOD), PERIOD)
+    back = split_by(stack(parts, PERIOD), PERIOD)
     assert {name: one.left_out.people for name, one in back.items()} == {
         name: one.left_out.people for name, one in parts.items()
     }
@@ -61,18 +61,18 @@ def test_attributes_in_another_order_are_the_same_and_others_are_refused(cohort)
     a = Atoms.from_frame(cohort[:500], **ROLES)
     b = Atoms.from_frame(cohort[500:], **ROLES | {"groups": ["gender", "race"]})
     assert (
-        without_keys(keyed({"a": a, "b": b}, SITE)).fingerprint()
+        without_keys(stack({"a": a, "b": b}, SITE)).fingerprint()
         == (a + b).fingerprint()
     )
     other = Atoms.from_frame(cohort[500:], **ROLES | {"groups": ["gender"]})
     with pytest.raises(
         InputError, match=r"a and b: .*only the first set has the attribute 'race'"
     ):
-        keyed({"a": a, "b": other}, SITE)
+        stack({"a": a, "b": other}, SITE)
 
 
 def test_atoms_without_the_key_have_no_parts(cohort):
-    assert by_key(Atoms.from_frame(cohort, **ROLES), SITE) == {}
+    assert split_by(Atoms.from_frame(cohort, **ROLES), SITE) == {}
 
 
 def test_scores_keep_their_significant_digits_and_their_number_is_limited():
@@ -96,16 +96,18 @@ def test_parts_are_added_and_replaced_as_if_all_were_put_together(cohort):
         n: Atoms.from_frame(r, **ROLES, drop_missing=True)
         for n, r in parts_of(rows).items()
     }
-    whole = keyed(parts, PERIOD)
-    grown = with_parts(None, {"2025-01": parts["2025-01"]}, PERIOD)
-    grown = with_parts(grown, {"2025-02": parts["2025-04"]}, PERIOD)  # to be replaced
-    grown = with_parts(
+    whole = stack(parts, PERIOD)
+    grown = replace_parts(None, {"2025-01": parts["2025-01"]}, PERIOD)
+    grown = replace_parts(
+        grown, {"2025-02": parts["2025-04"]}, PERIOD
+    )  # to be replaced
+    grown = replace_parts(
         grown, {"2025-02": parts["2025-02"], "2025-04": parts["2025-04"]}, PERIOD
     )
     assert grown.fingerprint() == whole.fingerprint()
     assert grown.left_out.people == whole.left_out.people
     assert grown.left_out.by[PERIOD] == whole.left_out.by[PERIOD]
-    assert people_by_key(grown, PERIOD) == {
+    assert people_by(grown, PERIOD) == {
         name: one.n_people for name, one in parts.items()
     }
-    assert with_parts(grown, parts, PERIOD).fingerprint() == whole.fingerprint()
+    assert replace_parts(grown, parts, PERIOD).fingerprint() == whole.fingerprint()

@@ -11,7 +11,7 @@ from propcal import Atoms
 from propcal.core.bins import uniform
 from propcal.core.groups import Group
 from propcal.core.patterns import PERIOD
-from propcal.core.reduction import keyed
+from propcal.core.reduction import stack
 from propcal.monitoring import e_processes as ep
 from propcal.monitoring.alarms import (
     Onset,
@@ -32,7 +32,7 @@ def months(frames, groups=(EVERYBODY,), columns=()):
         )
         for i, f in enumerate(frames)
     }
-    return PeriodCounts.of(keyed(parts, PERIOD), list(groups), uniform(10))
+    return PeriodCounts.of(stack(parts, PERIOD), list(groups), uniform(10))
 
 
 def people(scores, outcomes):

@@ -7,7 +7,7 @@ from propcal.core.bins import uniform
 from propcal.core.grid import significant
 from propcal.core.groups import Group
 from propcal.core.patterns import PERIOD
-from propcal.core.reduction import keyed, rescored
+from propcal.core.reduction import rescored, stack
 from propcal.monitoring.course import assembled
 from propcal.monitoring.findings import course_findings
 from propcal.monitoring.watched_groups import WatchedGroup
@@ -31,7 +31,7 @@ def course(seed, months, people, *, factor=1.0, begins=99):
         outcome = (rng.random(people) < chance).astype(int)
         atoms = rows_to_atoms(score, outcome, {"ward": ward.astype(str)})
         parts[f"{t:03d}"] = rescored(atoms, significant(atoms.score, 7, decimals=2))
-    atoms = keyed(parts, PERIOD)
+    atoms = stack(parts, PERIOD)
     identity = Identity(unit="people")
     findings = course_findings(
         atoms, WATCHED, uniform(10), identity, reference=[], settings={}

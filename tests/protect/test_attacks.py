@@ -384,13 +384,13 @@ def share_worked_out(seed):
     """How often the counts before they were moved are the only ones that would be shown
     as they are.
     """
-    from propcal.core.atoms import person_key
+    from propcal.core.atoms import person_hash
     from propcal.core.grid import to_grid
     from propcal.protect.disclosure_rule import moved
 
     right = []
     for tied, (people_shown, events_shown), truth in tied_cells(seed):
-        keys = [person_key(to_grid(np.array([tied])), outcome) for outcome in (0, 1)]
+        keys = [person_hash(to_grid(np.array([tied])), outcome) for outcome in (0, 1)]
         found = []
         for n, e in np.ndindex(5, 5):
             count, events = int(people_shown) - MOVED + n, int(events_shown) - MOVED + e

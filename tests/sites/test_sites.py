@@ -220,9 +220,9 @@ def test_pages_of_sites_protect_counts_and_keep_statistics(whole):
 
 def test_leaving_a_site_out_does_not_look_at_it(atoms):
     from propcal.core.patterns import SITE
-    from propcal.core.reduction import by_key
+    from propcal.core.reduction import split_by
 
-    parts = by_key(atoms, SITE)
+    parts = split_by(atoms, SITE)
     table = leave_one_site_out({name: parts[name] for name in ("North", "South")}).table
     other = propcal.PMCBoost().fit_atoms(parts["South"]).correction_
     after = (

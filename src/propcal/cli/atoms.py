@@ -268,9 +268,9 @@ def grid_words(bits: int) -> str:
 def site_names(people: propcal.Atoms) -> list[str]:
     """The sites of people, if they are known."""
     from propcal.core.patterns import SITE
-    from propcal.core.reduction import by_key
+    from propcal.core.reduction import split_by
 
-    return list(by_key(people, SITE))
+    return list(split_by(people, SITE))
 
 
 def _report(

@@ -82,12 +82,12 @@ class LeftOut:
             by.setdefault(name, Counter()).update(counts)
         return LeftOut(self.people + other.people, by)
 
-    def relevelled(self, key: Callable[[str, Level], Level]) -> LeftOut:
-        """The counts with levels as `key` spells them."""
+    def relevelled(self, rename: Callable[[str, Level], Level]) -> LeftOut:
+        """The counts with levels as `rename` spells them."""
         by: dict[str, Counter[Level]] = {name: Counter() for name in self.by}
         for name, counts in self.by.items():
             for level, count in counts.items():
-                by[name][key(name, level)] += count
+                by[name][rename(name, level)] += count
         return LeftOut(self.people, by)
 
     def to_json(self) -> dict[str, Any]:
@@ -457,7 +457,7 @@ class Atoms:
         total: Any = 0 if whole else 0.0
         for begin in range(0, len(self), HASH_ROWS):
             rows = slice(begin, begin + HASH_ROWS)
-            hashed = person_key(self.score[rows], outcome)
+            hashed = person_hash(self.score[rows], outcome)
             if whole:
                 weighted = hashed * column[rows].astype(np.uint64)
                 total += int(np.sum(weighted, dtype=np.uint64))
@@ -478,8 +478,8 @@ class Atoms:
         """
         if self.keys is not None:
             return self.keys
-        without = person_key(self.score, 0)
-        with_outcome = person_key(self.score, 1)
+        without = person_hash(self.score, 0)
+        with_outcome = person_hash(self.score, 1)
         if self.frequencies and not self.soft:
             events = self.positives.astype(np.uint64)
             non_events = self.weight.astype(np.uint64) - events
@@ -532,7 +532,7 @@ class Atoms:
         return f"Atoms({who}; {len(self.patterns)} patterns of {of})"
 
 
-def person_key(score: IntArray, outcome: Any) -> Any:
+def person_hash(score: IntArray, outcome: Any) -> Any:
     """A pseudo-random number for a person with this score (in units) and outcome (0 or
     1).
     """

@@ -223,10 +223,10 @@ def aligned(atoms: Atoms, to: Patterns) -> Atoms:
 
 
 def joined(
-    parts: Sequence[Atoms], key: str | None = None, names: Sequence[Level] = ()
+    parts: Sequence[Atoms], attribute: str | None = None, names: Sequence[Level] = ()
 ) -> Atoms:
-    """The people of several parts with the same attributes; `key` names one more, and
-    `names` its levels.
+    """The people of several parts with the same attributes, and perhaps with one more
+    attribute, of which each part has a level: its name.
     """
     first = parts[0].patterns
     attributes = first.attributes
@@ -234,13 +234,13 @@ def joined(
     tables = [_translate(part.patterns, levels)[part.pattern_index()] for part in parts]
     codes = list(np.concatenate(tables).T)
     left_out = [part.left_out for part in parts]
-    if key is not None:
-        attributes = (*attributes, key)
+    if attribute is not None:
+        attributes = (*attributes, attribute)
         levels.append(sort_levels(names))
         places = {level: i for i, level in enumerate(levels[-1])}
         code_of_part = [places[name] for name in names]
         codes.append(np.repeat(code_of_part, [len(part) for part in parts]))
-        left_out = _with_part_names(left_out, key, names)
+        left_out = _with_part_names(left_out, attribute, names)
     n_atoms = sum(len(part) for part in parts)
     patterns, code = patterns_of(
         attributes, tuple(levels), codes, n_atoms, first.derived
@@ -273,13 +273,13 @@ def _all_levels(parts: Sequence[Atoms]) -> list[tuple[Level, ...]]:
 
 
 def _with_part_names(
-    left_out: Sequence[LeftOut], key: str, names: Sequence[Level]
+    left_out: Sequence[LeftOut], attribute: str, names: Sequence[Level]
 ) -> list[LeftOut]:
     """The people left out of each part, counted by its name as well."""
     named = []
     for name, left in zip(names, left_out):
         if left.people:
-            by = {**left.by, key: {name: left.people}}
+            by = {**left.by, attribute: {name: left.people}}
             named.append(LeftOut(left.people, by))
     return named
 
@@ -430,12 +430,12 @@ def fewer_attributes(atoms: Atoms, names: list[str]) -> tuple[Patterns, Any]:
     return fewer, code[atoms.pattern_index()]
 
 
-def relevelled(atoms: Atoms, key: Callable[[str, Level], Level]) -> Atoms:
-    """The atoms with levels renamed by `key`; levels that become equal are merged."""
+def relevelled(atoms: Atoms, rename: Callable[[str, Level], Level]) -> Atoms:
+    """The atoms with levels as `rename` spells them; equal ones are merged."""
     patterns = atoms.patterns
     renamed = []
     for name, levels in zip(patterns.attributes, patterns.levels):
-        renamed.append(tuple(key(name, level) for level in levels))
+        renamed.append(tuple(rename(name, level) for level in levels))
     if tuple(renamed) == patterns.levels:
         return atoms
     distinct = [sort_levels(list(set(levels))) for levels in renamed]
@@ -447,7 +447,7 @@ def relevelled(atoms: Atoms, key: Callable[[str, Level], Level]) -> Atoms:
         len(patterns),
         patterns.derived,
     )
-    left_out = atoms.left_out.relevelled(key)
+    left_out = atoms.left_out.relevelled(rename)
     return _regrouped(atoms, fewer, code[atoms.pattern_index()], left_out=left_out)
 
 
@@ -461,38 +461,38 @@ def _translate(patterns: Patterns, levels: Sequence[tuple[Level, ...]]) -> IntAr
     return table
 
 
-def keyed(parts: Mapping[str, Atoms], key: str) -> Atoms:
+def stack(parts: Mapping[str, Atoms], attribute: str) -> Atoms:
     """The atoms of several periods or sites in one table, each with its name as one
     more attribute.
     """
     names = list(parts)
     if not names:
-        raise InputError(f"there is no {key.removeprefix(KEY)}")
+        raise InputError(f"there is no {attribute.removeprefix(KEY)}")
     atoms: list[Atoms] = []
     for name, part in parts.items():
-        part_without = without(part, key)
+        part_without = without(part, attribute)
         first = atoms[0] if atoms else part_without
         try:
             atoms.append(aligned(part_without, first.patterns))
         except InputError as error:
             message = f"{names[0]} and {name}: " + error.message
             raise InputError(message) from None
-    return joined(atoms, key, names)
+    return joined(atoms, attribute, names)
 
 
-def by_key(atoms: Atoms, key: str) -> dict[str, Atoms]:
+def split_by(atoms: Atoms, attribute: str) -> dict[str, Atoms]:
     """The atoms of each period or site, in order, without the attribute that names it.
 
     People without a period or site are not included.
     """
     patterns = atoms.patterns
-    if key not in patterns.attributes:
+    if attribute not in patterns.attributes:
         return {}
-    place = patterns.attributes.index(key)
+    place = patterns.attributes.index(attribute)
     names = patterns.levels[place]
-    other_attributes = [name for name in patterns.attributes if name != key]
+    other_attributes = [name for name in patterns.attributes if name != attribute]
     part_of_atom = patterns.table[atoms.pattern_index(), place]
-    left_out = atoms.left_out.by.get(key, {})
+    left_out = atoms.left_out.by.get(attribute, {})
 
     parts = {}
     split = split_atoms(atoms, other_attributes, part_of_atom, len(names))
@@ -502,9 +502,9 @@ def by_key(atoms: Atoms, key: str) -> dict[str, Atoms]:
     return parts
 
 
-def people_by_key(atoms: Atoms, key: str) -> dict[str, int]:
+def people_by(atoms: Atoms, attribute: str) -> dict[str, int]:
     """How many people each period or site has."""
-    place = atoms.patterns.attributes.index(key)
+    place = atoms.patterns.attributes.index(attribute)
     name_of_pattern = atoms.patterns.table[:, place]
     by_pattern = atoms.pattern_sums(atoms.people)
     people = np.bincount(name_of_pattern, weights=by_pattern)
@@ -514,16 +514,18 @@ def people_by_key(atoms: Atoms, key: str) -> dict[str, int]:
     }
 
 
-def with_parts(atoms: Atoms | None, parts: Mapping[str, Atoms], key: str) -> Atoms:
+def replace_parts(
+    atoms: Atoms | None, parts: Mapping[str, Atoms], attribute: str
+) -> Atoms:
     """Atoms with some periods or sites added, in the place of those that they have
     under the same name.
 
-    The result is that of `keyed` for all of them together, in a fraction of the time.
+    The result is that of `stack` for all of them together, in a fraction of the time.
     """
-    new = keyed(parts, key)
+    new = stack(parts, attribute)
     if atoms is None:
         return new
-    place = atoms.patterns.attributes.index(key)
+    place = atoms.patterns.attributes.index(attribute)
     names = atoms.patterns.levels[place]
     replaced = np.array([name in parts for name in names])
     if replaced.any():
@@ -532,10 +534,12 @@ def with_parts(atoms: Atoms | None, parts: Mapping[str, Atoms], key: str) -> Ato
         kept, _ = split_atoms(atoms, attributes, replaced_atom.astype(np.int64), 2)
         if kept is None:
             return new
-        counts = dict(atoms.left_out.by.get(key, {}))
+        counts = dict(atoms.left_out.by.get(attribute, {}))
         for name in parts:
             counts.pop(name, None)
-        left_out = LeftOut(sum(counts.values()), {key: counts}) if counts else NOBODY
+        left_out = NOBODY
+        if counts:
+            left_out = LeftOut(sum(counts.values()), {attribute: counts})
         atoms = replace(kept, left_out=left_out)
     return merge(atoms, new)
 

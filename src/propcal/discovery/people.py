@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from scipy import special
 
-from propcal.core.atoms import person_key
+from propcal.core.atoms import person_hash
 from propcal.core.categories import tells_outcome
 from propcal.core.grid import BoolArray, FloatArray, IntArray, to_grid
 from propcal.core.logistic import (
@@ -76,7 +76,7 @@ class People:
 
     def __post_init__(self) -> None:
         if self.keys is None:
-            self.keys = person_key(to_grid(self.raw), self.outcome)
+            self.keys = person_hash(to_grid(self.raw), self.outcome)
         self.raw = np.clip(self.raw, NEAREST, 1 - NEAREST)
         self.score = self.raw.copy()
         self.log_odds = log_odds(self.raw)

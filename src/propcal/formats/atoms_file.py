@@ -26,7 +26,7 @@ from propcal.core.atoms import SUMS, Atoms, LeftOut, Shared
 from propcal.core.grid import MAX_PEOPLE, UNIT, FloatArray
 from propcal.core.groups import Group
 from propcal.core.patterns import PERIOD, Level, patterns_of, sort_levels
-from propcal.core.reduction import people_by_key, relevelled
+from propcal.core.reduction import people_by, relevelled
 from propcal.errors import Argument, FileFormatError, InputError, Text, refused
 from propcal.formats.correction_file import derived, recipes
 from propcal.formats.strict_json import (
@@ -476,7 +476,7 @@ def _restored(content: Any, atoms: Any) -> Monitor:
     for name, record in records.items():
         monitor.calendar.start(name)
         need(type(record.people) is int and record.people > 0, "a period has nobody")
-    people = people_by_key(atoms, PERIOD)
+    people = people_by(atoms, PERIOD)
     need(
         people == {name: record.people for name, record in records.items()},
         "its periods do not add up",

@@ -18,7 +18,7 @@ from propcal.core.bins import explicit, make_bins
 from propcal.core.grid import from_grid, significant
 from propcal.core.groups import Groups, group_labels
 from propcal.core.patterns import PERIOD
-from propcal.core.reduction import by_key, keyed, rescored, with_parts
+from propcal.core.reduction import replace_parts, rescored, split_by, stack
 from propcal.errors import Argument, InputError, refused, shown
 from propcal.monitoring.course import Course, assembled
 from propcal.monitoring.findings import course_findings
@@ -381,7 +381,7 @@ class Monitor(MonitorSettings):
         self, changed: dict[str, Atoms], records: dict[str, PeriodRecord]
     ) -> None:
         try:
-            atoms = with_parts(self.atoms, changed, PERIOD)
+            atoms = replace_parts(self.atoms, changed, PERIOD)
         except InputError as error:
             raise InputError(
                 "the new periods have other groups than the state: " + error.message
@@ -389,7 +389,7 @@ class Monitor(MonitorSettings):
         if self.atoms is not None:
             patterns = self.atoms.patterns
             known = dict(zip(patterns.attributes, patterns.levels))
-            new = keyed(changed, PERIOD)
+            new = stack(changed, PERIOD)
             people = new.pattern_sums(new.people)
             warn_of_new_levels(known, new.patterns, people, self.gamma)
         edges = self.edges or self._first_edges(atoms)
@@ -457,7 +457,7 @@ class Monitor(MonitorSettings):
         if course is None:
             course = self.course()
         return would_recalibrating_help(
-            by_key(self._atoms(), PERIOD),
+            split_by(self._atoms(), PERIOD),
             since=course.claims[0].since if course.claims else "",
             held_out=held_out,
             gamma=self.gamma,

@@ -15,7 +15,7 @@ from propcal.core.atoms import Atoms
 from propcal.core.grid import BoolArray, IntArray, from_grid
 from propcal.core.groups import membership
 from propcal.core.patterns import PERIOD, Patterns
-from propcal.core.reduction import by_key
+from propcal.core.reduction import split_by
 from propcal.monitoring.alarms import Alarm
 from propcal.monitoring.course import Course, assembled
 from propcal.monitoring.e_processes import ALARM
@@ -102,7 +102,7 @@ class _CourseSets:
         """Add each group in each period; returns their places, of shape (groups,
         periods).
         """
-        parts = by_key(self.atoms, PERIOD)
+        parts = split_by(self.atoms, PERIOD)
         places = []
         for name in self.periods:
             part = parts[name]

@@ -31,8 +31,8 @@ from propcal.core.patterns import BESIDE, CLUSTER, KEY, OTHER, PERIOD, SHARE, SI
 from propcal.core.reduction import (
     atoms_of_sums,
     fewer_attributes,
-    keyed,
     relevelled,
+    stack,
     sums_of_counts,
     with_attributes,
 )
@@ -144,7 +144,7 @@ def share_atoms(
     about = Shared(
         fewest, {attribute: len(levels) for attribute, levels in folded.items()}
     )
-    return replace(keyed({name: cells}, SHARE), shared=about), folded
+    return replace(stack({name: cells}, SHARE), shared=about), folded
 
 
 def _folded(atoms: Atoms, least: int) -> tuple[_People, dict[str, list[str]]]:

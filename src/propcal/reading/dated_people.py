@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from propcal.core.atoms import Atoms
 from propcal.core.patterns import PERIOD
-from propcal.core.reduction import by_key
+from propcal.core.reduction import split_by
 from propcal.errors import named, quoted, refused
 from propcal.reading.duckdb_setup import fewer_threads, limited
 from propcal.reading.engine_frames import atoms_of_totals, totals, with_events
@@ -164,7 +164,7 @@ def _dated_atoms(rows: Any, columns: NamedColumns, dating: Dating) -> DatedAtoms
     refuse_identifiers(chosen, columns)
     keyed = replace(columns, beside={**columns.beside, PERIOD: PERIOD})
     return DatedAtoms(
-        by_key(atoms_of_totals(*totals(chosen, keyed)), PERIOD), held_back, undated
+        split_by(atoms_of_totals(*totals(chosen, keyed)), PERIOD), held_back, undated
     )
 
 

@@ -23,7 +23,7 @@ from propcal.core.conditions import Recipe
 from propcal.core.grid import BoolArray
 from propcal.core.groups import Groups
 from propcal.core.patterns import SITE
-from propcal.core.reduction import keyed
+from propcal.core.reduction import stack
 from propcal.errors import Argument, ColumnTitle, InputError, refused
 from propcal.reading.frames import (
     Columns,
@@ -185,7 +185,7 @@ def with_site(atoms: Atoms, site: str) -> Atoms:
         if not site.strip():
             problem = Argument("site") + " must be a column, or the name of a site"
             raise InputError(problem)
-        return keyed({site.strip(): atoms}, SITE)
+        return stack({site.strip(): atoms}, SITE)
     place = atoms.patterns.attributes.index(SITE)
     levels = atoms.patterns.levels[place]
     if None in levels:

@@ -18,7 +18,7 @@ from propcal.auditing.statistics.measures import observed_expected
 from propcal.auditing.statistics.sample import Sample
 from propcal.core.atoms import Atoms
 from propcal.core.patterns import SITE
-from propcal.core.reduction import by_key, without_keys
+from propcal.core.reduction import split_by, without_keys
 from propcal.errors import refused
 from propcal.monitoring.held_out import Travel, leave_one_site_out
 from propcal.options import Identity
@@ -102,7 +102,7 @@ def site_findings(
     """Claims, measures and summary of atoms with sites."""
     from propcal.documents.audit_sentences import shared_site_notes
 
-    parts = by_key(atoms, SITE)
+    parts = split_by(atoms, SITE)
     if len(parts) < 2:
         problem = "single site" if parts else "sites not named"
         raise refused(problem, sites=", ".join(parts))

@@ -1,7 +1,7 @@
-"""Atoms: counts of people and outcomes for each pattern and score. All results are
-computed from them.
+"""Atoms: counts of people and outcomes for each pattern and score.
 
-They also count the people who were left out for a missing score or outcome.
+All results are computed from them. They also count the people who were left out for a
+missing score or outcome.
 """
 
 from __future__ import annotations
@@ -46,8 +46,9 @@ SUMS = ("people", "weight", "weight_sq", "positives", "positives_sq")
 
 @dataclass(frozen=True)
 class LeftOut:
-    """How many people were left out in all, and by level of each attribute; these add
-    up like atoms.
+    """How many people were left out, in all and by level of each attribute.
+
+    These counts add up like atoms.
     """
 
     people: int = 0
@@ -91,7 +92,7 @@ class LeftOut:
         return LeftOut(self.people, by)
 
     def to_json(self) -> dict[str, Any]:
-        """As it is written in a file."""
+        """The form in which it is written to files."""
         by = {}
         for name, counts in self.by.items():
             by[name] = [[level, count] for level, count in counts.items()]
@@ -103,7 +104,7 @@ NOBODY = LeftOut()
 
 @dataclass(frozen=True)
 class Shared:
-    """What was merged.
+    """What was merged to make atoms that may be shared.
 
     Attributes
     ----------
@@ -124,7 +125,7 @@ class Shared:
         return Shared(min(self.fewest, other.fewest), folded)
 
     def to_json(self) -> dict[str, Any]:
-        """As it is written in the file."""
+        """The form in which it is written to files."""
         return {"fewest": self.fewest, "folded": dict(self.folded)}
 
 
@@ -154,8 +155,8 @@ class Atoms:
     weighted_rows : int
         How many rows had a weight; 0 if there were no weights.
     left_out : LeftOut
-        How many people were left out for want of a score or an outcome, in all and by
-        level.
+        How many people were left out because their score or outcome is missing, in all
+        and by level.
     shared : Shared, optional
         What was merged, if these atoms were made to be shared.
     unused_id : str
@@ -548,7 +549,7 @@ def refuse_too_many(total: float) -> None:
 
 @dataclass(frozen=True)
 class LeftOutReport:
-    """People left out, beside all people: in all, and for each attribute by level."""
+    """People left out, and all people: in total, and by level of each attribute."""
 
     left: int = 0
     total: int = 0

@@ -1,6 +1,4 @@
-"""Categories (a group within a score bin): their people, outcomes and scores, and how
-large one must be.
-"""
+"""Categories (a group within a score bin): their people, outcomes and scores."""
 
 from __future__ import annotations
 
@@ -29,7 +27,7 @@ from propcal.errors import refused
 if TYPE_CHECKING:
     import pandas as pd
 
-# outcomes that chance separates less often than this were separated by the attribute
+# levels that separate the outcomes do so by chance if chance does more often than this
 MAX_CHANCE = 1e-6
 # warn if guessing the outcome by level leaves less than this share of the errors
 MAX_SHARE_OF_ERRORS = 0.1

@@ -391,8 +391,7 @@ class Groups:
         names: Sequence[str] | None = None,
         missing: Missing = "level",
     ) -> Groups:
-        """Groups that may overlap, each given by a column of truth values: who is in
-        it.
+        """Groups that may overlap, each given by a column of truth values.
 
         Parameters
         ----------
@@ -726,7 +725,7 @@ def definition(groups: Any, intersections: Any, missing: Missing) -> Groups:
 
 
 def _refuse_definition(groups: Any) -> NoReturn:
-    """Refuse what is no definition; a list of names may have been meant as columns."""
+    """Refuse anything else than a definition of groups, such as a list of columns."""
     kind = type(groups).__name__
     names: Any = groups
     if isinstance(groups, str):

@@ -1,6 +1,4 @@
-"""Log-odds, restricted cubic splines and logistic regression, for recalibration and
-calibration curves.
-"""
+"""Log-odds, restricted cubic splines and logistic regression."""
 
 from __future__ import annotations
 
@@ -16,7 +14,7 @@ MAX_STEPS = 50
 MAX_HALVINGS = 30
 MIN_GAIN = 1e-8  # stop when the next step can gain no more log-likelihood than this
 MAX_LOG_ODDS = 25.0  # of a shift that is fitted; beyond it the data are separated
-# a column of which less than this is left once the others are taken out is dropped
+# a column is dropped if less than this is left of it without the earlier ones
 MIN_INDEPENDENT = 1e-4
 
 

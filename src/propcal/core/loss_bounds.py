@@ -134,7 +134,7 @@ def _movers(atoms: Atoms, table: Categories) -> tuple[float, FloatArray, FloatAr
 
 
 def _possible_scores(atoms: Atoms) -> tuple[IntArray, IntArray]:
-    """Between which scores the people of each atom are, in units."""
+    """The lowest and highest scores that the people of each atom may have, in units."""
     if atoms.shared is not None:
         return score_ranges(atoms)
     half_step = 1 << max(31 - atoms.resolution_bits, 0)
@@ -190,7 +190,7 @@ def _widest(
 
 
 def score_ranges(atoms: Atoms) -> tuple[IntArray, IntArray]:
-    """Between which scores the people of each shared cell are, in units.
+    """The lowest and highest scores of the people of each shared cell, in units.
 
     Cells of one pattern do not overlap, so that its people lie between the means of its
     neighbours. Patterns of different files are kept apart by the key of the share.
@@ -218,9 +218,10 @@ def sum_off(atoms: Atoms) -> float:
     """How far the sum of all scores can be off because mean scores are coarse; 0 if
     none is.
 
-    Where a score ends is known to the block, so that at most the people of one block
-    count at another score of their cell. The scores of cells of one pattern do not
-    overlap: each gap between two means counts once.
+    In a cell with a coarse mean, the place where one score ends and the next begins is
+    known up to one block of people, so at most the people of one block are counted at
+    another score. Cells of one pattern do not overlap: each gap between two means
+    counts once.
     """
     low, high = score_ranges(atoms)
     first = atoms.starts[:-1]

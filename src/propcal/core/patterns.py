@@ -132,8 +132,7 @@ def sort_levels(levels: Sequence[Level]) -> tuple[Level, ...]:
 def combinations_present(
     codes: list[Any], radix: list[int], n_rows: int
 ) -> tuple[IntArray, Any]:
-    """Find the combinations of codes that occur, sorted, and which of them each row
-    has.
+    """Find the combinations of codes that occur, sorted, and the one of each row.
 
     For each attribute, `codes` holds one number per row, smaller than the attribute's
     `radix`.

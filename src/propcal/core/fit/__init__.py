@@ -1,3 +1,1 @@
-"""Fitting: recalibration with a smooth curve, then the paper's Algorithm 1; atoms in,
-correction out.
-"""
+"""Fitting: a smooth recalibration, then Algorithm 1; atoms in, correction out."""

@@ -1,5 +1,4 @@
-"""Fits many small effects at once: a penalised additive logistic model of codes, each
-effect shrunk.
+"""Fits many small effects at once: a penalised additive logistic model of codes.
 
 Every term is a column of codes (pieces: levels, ranges of numbers, ranges of the
 score), and its effects add up in log-odds to a known offset. Levels, missing values and

@@ -1,5 +1,7 @@
-"""Runs a whole fit, for MCBoost and PMCBoost (Algorithm 1): atoms in, correction and
-fit summary out.
+"""A whole fit of MCBoost or PMCBoost: atoms in, correction and fit summary out.
+
+It recalibrates with a smooth curve, runs the update loop of Algorithm 1
+(`propcal.core.fit.update_loop`), and makes the correction from its updates.
 """
 
 from __future__ import annotations

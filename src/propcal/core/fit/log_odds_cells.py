@@ -1,6 +1,4 @@
-"""Counts of people by group and narrow range of log-odds, from which tests and the
-smooth curve learn.
-"""
+"""Counts of people by group and narrow range of log-odds, for tests and fits."""
 
 from __future__ import annotations
 

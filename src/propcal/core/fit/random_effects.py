@@ -1,4 +1,4 @@
-"""Fits random effects of groups to cells of log-odds, with their variances.
+"""Fits random effects of groups to cells of log-odds, and their variances.
 
 Newton's method finds the effects for given variances, which act as a ridge penalty;
 MacKay's update then re-estimates the variances. Effects without support in the data

@@ -1,16 +1,15 @@
-"""Learns the smooth recalibration: a random-effects logistic model, fitted to a few
-thousand cells.
+"""Learns the smooth recalibration: a random-effects logistic model.
 
-The model corrects the log-odds of a score for everybody, for each group and for each
-intersection by a constant, a slope, a curve and local bumps. What groups share is
-learned from everybody; a group only adds its departure. Few people, all together or in
-a group, have fewer columns. Scores of exactly 0 and 1 are taken to the ends of the
-curve, and to a level of their own beyond them. For each set of attributes, every kind
-of effect has one variance, estimated by marginal likelihood (`random_effects`), so that
-effects without support in the data shrink to zero. Before that, tests of the hypothesis
-that the score is perfect decide whether to recalibrate at all (`FoundErrors`).
-Afterwards, attributes are left out, one by one, if the model fits nearly as well
-without them and no group is wrong then.
+Fitted to a few thousand cells of log-odds, the model corrects the log-odds of a score
+for everybody, for each group and for each intersection by a constant, a slope, a curve
+and local bumps. What groups share is learned from everybody; a group only adds its
+departure. Few people, all together or in a group, have fewer columns. Scores of exactly
+0 and 1 are taken to the ends of the curve, and to a level of their own beyond them. For
+each set of attributes, every kind of effect has one variance, estimated by marginal
+likelihood (`random_effects`), so that effects without support in the data shrink to
+zero. Before that, tests of the hypothesis that the score is perfect decide whether to
+recalibrate at all (`FoundErrors`). Afterwards, attributes are left out, one by one, if
+the model fits nearly as well without them and no group is wrong then.
 """
 
 from __future__ import annotations
@@ -126,8 +125,8 @@ def _people_between(atoms: Atoms) -> float:
 
 
 def _notes(basis: Basis, atoms: Atoms) -> tuple[str, ...]:
-    """Where the recalibration had to do without a slope or a curve, and whom it leaves
-    out.
+    """Where the recalibration has no slope or no curve, and whose scores it leaves
+    unchanged.
     """
     notes = []
     if lc.SLOPE not in basis.kinds:
@@ -221,7 +220,7 @@ class _CurveModel:
         return effects
 
     def _terms_by_attribute(self) -> dict[str, BoolArray]:
-        """Which terms combine each attribute with others, or are of it alone."""
+        """For each attribute, which terms are defined by it, alone or with others."""
         names = dict.fromkeys(
             name for term in self.terms for name, _ in term.conditions
         )

@@ -1,3 +1,5 @@
-"""The fitted correction: how it maps, looks up and explains scores; its fit summary;
-sharing it.
+"""The fitted correction: its definition, the correction map, explanations, summary.
+
+`definition` and `correction` hold what was fitted; `map_compiler` compiles it to the
+tables of `maps`, which everything that scores people reads.
 """

@@ -1,5 +1,4 @@
-"""Compiles the definition of a correction to the maps of patterns, within limits on
-work.
+"""Compiles a correction to the maps of patterns, within limits on work.
 
 Memory and time are limited, because a correction can come from a file, and a file can
 be malicious. Fitted corrections stay far below the limits. They apply to all patterns

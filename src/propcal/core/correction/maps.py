@@ -1,5 +1,4 @@
-"""The correction map: what becomes of each raw score, compiled to tables of whole
-numbers, one for each pattern.
+"""The correction map: the corrected score of every raw score, in tables of integers.
 
 A raw score goes through the smooth recalibration (linear between knots), then through
 the points of the person's features, and then through the straight pieces to which the
@@ -18,10 +17,15 @@ from typing import Any
 import numpy as np
 
 from propcal.core.correction.points_table import multiply
-from propcal.core.correction.smooth_map import AT_ONCE, knots, smooth_values
+from propcal.core.correction.smooth_map import (
+    SCORES_AT_ONCE,
+    knots,
+    smooth_values,
+)
 from propcal.core.grid import UNIT, FloatArray, IntArray, from_grid
 
 SPAN = 2 * UNIT  # more than any score
+SAME_LINE = 1e-12  # slopes or intercepts this close belong to one line
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,11 +54,10 @@ class PatternMaps:
     ) -> PatternMaps:
         """The maps whose pieces are these, rows of begin, slope and offset."""
         starts = np.cumsum([0, *map(len, tables)])
-        begin, slope, offset = (
-            np.concatenate([table[:, c] for table in tables]) for c in range(3)
-        )
-        none = np.empty((len(tables), 0), dtype=np.int64)
-        return cls(starts, begin, slope, offset, none if smooth is None else smooth)
+        begin, slope, offset = np.concatenate(tables).T.copy()
+        if smooth is None:
+            smooth = np.empty((len(tables), 0), dtype=np.int64)
+        return cls(starts, begin, slope, offset, smooth)
 
     def table(self, pattern: int) -> IntArray:
         """The pieces of one pattern's updates: rows of begin, slope and offset."""
@@ -73,39 +76,47 @@ class PatternMaps:
         """
         corrected = np.array(score, dtype=np.float64)
         code = np.asarray(code)
-        for begin in range(0, len(corrected), AT_ONCE):
-            some = slice(begin, begin + AT_ONCE)
-            factor = None if odds is None else odds[some]
-            self._correct(corrected[some], code[some].astype(np.int64), factor)
+        for begin in range(0, len(corrected), SCORES_AT_ONCE):
+            some = slice(begin, begin + SCORES_AT_ONCE)
+            some_odds = None if odds is None else odds[some]
+            self._correct(corrected[some], code[some].astype(np.int64), some_odds)
         return corrected
 
     def _correct(
         self, score: FloatArray, pattern: IntArray, odds: FloatArray | None
     ) -> None:
         """Correct a few scores in place."""
-        raw = value = np.floor(score * UNIT + 0.5).astype(np.int64)
+        raw = np.floor(score * UNIT + 0.5).astype(np.int64)
+        value = raw
         if self.smooth.shape[1]:
-            value = smooth_values(raw, pattern, self.smooth)
+            value = smooth_values(value, pattern, self.smooth)
         if odds is not None:
             value = multiply(value, odds)
-        piece = pattern
-        if len(self.begin) > len(self):
-            piece = (
-                np.searchsorted(
-                    self._begin_by_pattern, pattern * SPAN + value, side="right"
-                )
-                - 1
-            )
+        piece = self._piece_of(pattern, value)
         value = self.slope[piece] * value + self.offset[piece]
-        changed = ((value != raw) | (odds is not None)) & (pattern >= 0)
+
+        changed = pattern >= 0
+        if odds is None:
+            changed &= value != raw
         score[changed] = value[changed] / UNIT
+
+    def _piece_of(self, pattern: IntArray, value: IntArray) -> IntArray:
+        """The piece of each pattern that a value is in."""
+        if len(self.begin) == len(self):
+            return pattern
+        place = pattern * SPAN + value
+        return np.searchsorted(self._begin_by_pattern, place, side="right") - 1
 
     @cached_property
     def _begin_by_pattern(self) -> IntArray:
         """The beginnings of all pieces as one ascending list: those of a pattern follow
         the one before.
         """
-        return np.repeat(np.arange(len(self)), np.diff(self.starts)) * SPAN + self.begin
+        return self._pattern_of_piece * SPAN + self.begin
+
+    @property
+    def _pattern_of_piece(self) -> IntArray:
+        return np.repeat(np.arange(len(self)), np.diff(self.starts))
 
     def pieces(self) -> tuple[IntArray, IntArray, FloatArray, FloatArray]:
         """The pieces of recalibration and updates together, as arrays.
@@ -113,33 +124,32 @@ class PatternMaps:
         For each piece: its pattern, its first raw score (in units), slope and
         intercept. Slope and intercept are those of the lines, before rounding to units.
         """
-        owner = np.repeat(np.arange(len(self)), np.diff(self.starts))
         if not self.smooth.shape[1]:
-            return (
-                owner,
-                self.begin,
-                self.slope.astype(np.float64),
-                from_grid(self.offset),
-            )
-        tables = [self._composed(p) for p in range(len(self))]
-        owner = np.repeat(np.arange(len(tables)), [len(begin) for begin, *_ in tables])
-        begin, slope, intercept = (np.concatenate(column) for column in zip(*tables))
+            slope = self.slope.astype(np.float64)
+            return self._pattern_of_piece, self.begin, slope, from_grid(self.offset)
+
+        of_patterns = [self._pieces_with_curve(p) for p in range(len(self))]
+        n_pieces = [len(begin) for begin, _, _ in of_patterns]
+        owner = np.repeat(np.arange(len(self)), n_pieces)
+        begin, slope, intercept = map(np.concatenate, zip(*of_patterns))
         return owner, begin, slope, intercept
 
-    def _composed(self, pattern: int) -> tuple[IntArray, FloatArray, FloatArray]:
+    def _pieces_with_curve(
+        self, pattern: int
+    ) -> tuple[IntArray, FloatArray, FloatArray]:
         """The pieces of one pattern's recalibration and updates together."""
         at = knots()
         values = self.smooth[pattern]
-        begin, line, piece = self.lines(pattern)
-        rise = np.diff(values) / np.diff(at)
-        slope = self.slope[piece] * rise[line]
-        unrounded = values[line] - rise[line] * at[line]
-        intercept = (self.slope[piece] * unrounded + self.offset[piece]) / UNIT
-        new = np.append(
-            True,
-            (np.abs(np.diff(slope)) > 1e-12) | (np.abs(np.diff(intercept)) > 1e-12),
-        )
-        return begin[new], slope[new], intercept[new]
+        begin, knot, piece = self.lines(pattern)
+        rise = (np.diff(values) / np.diff(at))[knot]
+        curve_at_0 = values[knot] - rise * at[knot]
+        slope = self.slope[piece] * rise
+        intercept = (self.slope[piece] * curve_at_0 + self.offset[piece]) / UNIT
+
+        other_slope = np.abs(np.diff(slope)) > SAME_LINE
+        other_intercept = np.abs(np.diff(intercept)) > SAME_LINE
+        is_new = np.append(True, other_slope | other_intercept)
+        return begin[is_new], slope[is_new], intercept[is_new]
 
     def lines(self, pattern: int) -> tuple[IntArray, IntArray, IntArray]:
         """One pattern's recalibration, cut at the knots and where it enters another
@@ -149,14 +159,16 @@ class PatternMaps:
         index of its piece.
         """
         at = knots()
-        low = self.starts[pattern]
-        high = self.starts[pattern + 1]
-        own = self.begin[low:high]
-        begin = np.union1d(at[:-1], start_reaches(own, at, self.smooth[pattern]))
-        value = smooth_values(begin, pattern, self.smooth)
+        first = self.starts[pattern]
+        piece_begins = self.begin[first : self.starts[pattern + 1]]
+        enters = start_reaches(piece_begins, at, self.smooth[pattern])
+        begin = np.union1d(at[:-1], enters)
+
         # a score of 1 belongs to the last line
         knot = np.minimum(np.searchsorted(at, begin, side="right") - 1, len(at) - 2)
-        return begin, knot, low + np.searchsorted(own, value, side="right") - 1
+        value = smooth_values(begin, pattern, self.smooth)
+        piece = np.searchsorted(piece_begins, value, side="right") - 1
+        return begin, knot, first + piece
 
 
 def start_reaches(targets: IntArray, at: IntArray, values: IntArray) -> IntArray:

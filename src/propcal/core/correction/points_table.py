@@ -1,7 +1,7 @@
-"""Points: for each feature and range so many thousandths of log-odds, which are added
-to a score.
+"""Points of features: thousandths of log-odds, which are added to a score.
 
-Adding points in log-odds multiplies the odds. Each number of points has one factor, the
+Each level of a feature, or range of its numbers, has points. Adding them in log-odds
+multiplies the odds. Each number of points has one factor, the
 exponential rounded to a double; a person's factors are multiplied in the order of the
 features, and the odds of the score by the product. These are single additions,
 multiplications and divisions of doubles, rounded to the grid at the end, so that every
@@ -131,12 +131,9 @@ class PointsTable(WithoutCaches):
     def rows(self) -> Iterator[tuple[str, str, int]]:
         """Column, level or range, and points of every piece that has any."""
         for feature in self.features:
-            named = zip(feature.labels, feature.pieces)
-            yield from (
-                (feature.column, label, points)
-                for label, points in named
-                if points is not None
-            )
+            for label, points in zip(feature.labels, feature.pieces):
+                if points is not None:
+                    yield feature.column, label, points
 
     def to_frame(self) -> pd.DataFrame:
         """The points of every level and range, as a data frame."""
@@ -165,8 +162,8 @@ def multiply(units: IntArray, odds: FloatArray) -> IntArray:
     """Scores (in units) with their odds multiplied; 0 and 1 stay, and no other score
     becomes 0 or 1.
     """
-    inner = (units > 0) & (units < UNIT)
-    ratio = units / np.where(inner, UNIT - units, 1)
-    risk = 1.0 - 1.0 / (1.0 + odds * ratio)
-    value = np.clip(np.floor(risk * UNIT + 0.5).astype(np.int64), 1, UNIT - 1)
-    return np.where(inner, value, units)
+    is_inner = (units > 0) & (units < UNIT)
+    old_odds = units / np.where(is_inner, UNIT - units, 1)
+    risk = 1.0 - 1.0 / (1.0 + odds * old_odds)
+    rounded = np.floor(risk * UNIT + 0.5).astype(np.int64)
+    return np.where(is_inner, np.clip(rounded, 1, UNIT - 1), units)

@@ -1,5 +1,4 @@
-"""Applies the smooth recalibration exactly: shifts in log-odds, added up over a
-person's groups.
+"""The smooth recalibration: shifts in log-odds, added up over a person's groups.
 
 Every term (everybody, or a group) has a shift in log-odds at each of a fixed set of
 knots. The shifts of a pattern's terms are added, and a table of the logistic curve
@@ -34,22 +33,21 @@ SHIFT_UNIT = 1 << 20  # shifts are integers in units of 2**-20 in log-odds
 # 8 knots per unit of log-odds, from -12 (a risk of 6 in a million) to 12
 KNOTS_PER_UNIT = 8
 REACH = 12
-TABLE_STEP = SHIFT_UNIT // TABLE_PER_UNIT
+SHIFT_PER_KNOT = SHIFT_UNIT // KNOTS_PER_UNIT
 N_INNER = 2 * KNOTS_PER_UNIT * REACH + 1
-N_KNOTS = (
-    N_INNER + 2
-)  # with scores of exactly 0 and 1, which count as log-odds one step further out
+# with scores of exactly 0 and 1, which count as log-odds one step further out
+N_KNOTS = N_INNER + 2
+ENDS = [0, -1]  # the knots of these scores
+SHIFT_PER_TABLE_STEP = SHIFT_UNIT // TABLE_PER_UNIT
+TABLE_END = TABLE_REACH * SHIFT_UNIT
 # the largest shift, of a term and of a pattern: a larger one is needed only where
 # scores of 0 and 1 move
 MOST_SHIFT = (TABLE_REACH - REACH) * SHIFT_UNIT
-MOST_WITH_ENDS = TABLE_REACH * SHIFT_UNIT
-MOST_VALUES = (
-    1 << 26
-)  # values at all knots of all patterns, 500 MB; also terms times patterns
+MOST_WITH_ENDS = TABLE_END
+MAX_VALUES = 1 << 26  # at all knots of all patterns, 500 MB; also terms times patterns
 PATTERNS_AT_ONCE = 4096
-AT_ONCE = (
-    1 << 14
-)  # scores looked up together, so that all of their columns are in the processor's cache
+# scores looked up together, so that all of their columns are in the processor's cache
+SCORES_AT_ONCE = 1 << 14
 NAME = "smooth start"
 
 
@@ -111,7 +109,7 @@ class SmoothStart:
         time.
         """
         n_terms = len(self.groups)
-        if n_patterns * N_KNOTS > MOST_VALUES or n_patterns * n_terms > MOST_VALUES:
+        if n_patterns * max(N_KNOTS, n_terms) > MAX_VALUES:
             raise refused("many terms", terms=n_terms, patterns=n_patterns)
 
     def values_inside(self, inside: BoolArray) -> IntArray:
@@ -120,15 +118,13 @@ class SmoothStart:
 
     def values_before_order(self, inside: BoolArray) -> IntArray:
         """Like `values_inside`, before values are kept from falling."""
-        n = inside.shape[1]
-        values = np.empty((n, N_KNOTS), dtype=np.int64)
-        for begin in range(
-            0, n, PATTERNS_AT_ONCE
-        ):  # intermediate arrays are several times as large
+        n_patterns = inside.shape[1]
+        values = np.empty((n_patterns, N_KNOTS), dtype=np.int64)
+        # intermediate arrays are several times as large
+        for begin in range(0, n_patterns, PATTERNS_AT_ONCE):
             some = slice(begin, begin + PATTERNS_AT_ONCE)
-            values[some] = self._unordered(
-                inside[:, some].astype(np.int64).T @ self.shifts
-            )
+            total_shift = inside[:, some].astype(np.int64).T @ self.shifts
+            values[some] = self._unordered(total_shift)
         return values
 
     def moved(self, change: IntArray) -> SmoothStart:
@@ -150,18 +146,20 @@ class SmoothStart:
     def _unordered(self, shift: IntArray) -> IntArray:
         """Scores at the knots for sums of shifts, before they are kept from falling."""
         shift = np.clip(shift, -self.most, self.most)
-        place = (np.arange(N_KNOTS) - N_KNOTS // 2) * (
-            SHIFT_UNIT // KNOTS_PER_UNIT
-        ) + shift
-        place = np.clip(place, -TABLE_REACH * SHIFT_UNIT, TABLE_REACH * SHIFT_UNIT)
-        cell, part = np.divmod(place + TABLE_REACH * SHIFT_UNIT, TABLE_STEP)
+        knot_place = (np.arange(N_KNOTS) - N_KNOTS // 2) * SHIFT_PER_KNOT
+        place = np.clip(knot_place + shift, -TABLE_END, TABLE_END)
+
+        # linear between the entries of the table, halves upwards
         table = logistic_table()
-        low = table[cell]
-        high = table[np.minimum(cell + 1, len(table) - 1)]
-        found = low + ((high - low) * part + TABLE_STEP // 2) // TABLE_STEP
-        ends = np.array([0, -1])
-        found[:, ends] = np.where(shift[:, ends] == 0, knots()[ends], found[:, ends])
-        return np.asarray(found)
+        entry, part = np.divmod(place + TABLE_END, SHIFT_PER_TABLE_STEP)
+        low = table[entry]
+        rise = table[np.minimum(entry + 1, len(table) - 1)] - low
+        half = SHIFT_PER_TABLE_STEP // 2
+        values = low + (rise * part + half) // SHIFT_PER_TABLE_STEP
+
+        stays = shift[:, ENDS] == 0
+        values[:, ENDS] = np.where(stays, knots()[ENDS], values[:, ENDS])
+        return np.asarray(values)
 
     def parts(self, score: IntArray, code: Any, patterns: Patterns) -> IntArray:
         """By how many units each term moves each score, of shape (n_people, n_terms +
@@ -177,40 +175,42 @@ class SmoothStart:
         answer for; it is nearly always 0.
         """
         inside = membership(self.groups, patterns)
-        total = inside.astype(np.int64).T @ self.shifts
-        free = self._unordered(total)
-        slope = self._mean_slope(total, free)
+        total_shift = inside.astype(np.int64).T @ self.shifts
+        free = self._unordered(total_shift)
+        unordered = self.apply_to_rows(score, code, free)
+        ordered = self.apply_to_rows(score, code, np.maximum.accumulate(free, axis=1))
+
+        # a term's part at each of the two knots around a score, by their nearness
+        slope = self._mean_slope(total_shift, free)
         at = knots()
         k = np.clip(np.searchsorted(at, score), 1, len(at) - 1)
-        near = (score - at[k - 1]) / (at[k] - at[k - 1])
-        before = (1 - near) * slope[code, k - 1] * self.shifts[:, k - 1]
-        exact = before + near * slope[code, k] * self.shifts[:, k]
-        unordered = self.apply_to_rows(score, code, free)
-        found = whole_parts(
-            (exact * inside[:, code]).T, inside[:, code].T, unordered - score
-        )
-        ordered = self.apply_to_rows(score, code, np.maximum.accumulate(free, axis=1))
-        return np.column_stack([found, ordered - unordered])
+        nearness = (score - at[k - 1]) / (at[k] - at[k - 1])
+        part_before = (1 - nearness) * slope[code, k - 1] * self.shifts[:, k - 1]
+        exact = part_before + nearness * slope[code, k] * self.shifts[:, k]
+
+        applies = inside[:, code]
+        of_terms = whole_parts((exact * applies).T, applies.T, unordered - score)
+        return np.column_stack([of_terms, ordered - unordered])
 
     @staticmethod
-    def _mean_slope(total: IntArray, free: IntArray) -> FloatArray:
+    def _mean_slope(total_shift: IntArray, free: IntArray) -> FloatArray:
         """Units of score for each unit of shift, on average over the way that the sums
         of shifts lead.
         """
-        table = logistic_table()
         at = knots()
-        here = np.searchsorted(
-            table, at[1:-1]
-        )  # knots are among the places of the table
-        after, before = (
-            np.pad(step, 1) / TABLE_STEP
-            for step in (table[here + 1] - at[1:-1], at[1:-1] - table[here - 1])
-        )
-        short = np.where(
-            total < 0, before, after
-        )  # within one step of the table it is straight
         with np.errstate(divide="ignore", invalid="ignore"):
-            return np.where(np.abs(total) < TABLE_STEP, short, (free - at) / total)
+            of_long_ways = (free - at) / total_shift
+
+        # within one step of the table it is straight; knots are among its entries
+        table = logistic_table()
+        inner = at[1:-1]
+        entry = np.searchsorted(table, inner)
+        slope_after = np.pad(table[entry + 1] - inner, 1) / SHIFT_PER_TABLE_STEP
+        slope_before = np.pad(inner - table[entry - 1], 1) / SHIFT_PER_TABLE_STEP
+        of_short_ways = np.where(total_shift < 0, slope_before, slope_after)
+
+        is_short = np.abs(total_shift) < SHIFT_PER_TABLE_STEP
+        return np.where(is_short, of_short_ways, of_long_ways)
 
     def apply(self, score: IntArray, code: Any, patterns: Patterns) -> IntArray:
         """Recalibrated scores (in units) of people whose pattern is row `code` of
@@ -224,8 +224,8 @@ class SmoothStart:
         knots.
         """
         corrected = np.empty(len(score), dtype=np.int64)
-        for begin in range(0, len(score), AT_ONCE):
-            some = slice(begin, begin + AT_ONCE)
+        for begin in range(0, len(score), SCORES_AT_ONCE):
+            some = slice(begin, begin + SCORES_AT_ONCE)
             corrected[some] = smooth_values(
                 score[some], np.asarray(row)[some].astype(np.int64), values
             )
@@ -239,10 +239,11 @@ def whole_parts(parts: FloatArray, inside: BoolArray, total: IntArray) -> IntArr
     if not parts.shape[1]:
         return parts.astype(np.int64)
     whole = np.floor(parts).astype(np.int64)
-    left = total - whole.sum(axis=1)
+    units_left = total - whole.sum(axis=1)
     remainder = np.where(inside, parts - whole, -1.0)
-    rank = np.argsort(np.argsort(-remainder, axis=1, kind="stable"), axis=1)
-    whole += inside & (rank < left[:, None])
+    by_remainder = np.argsort(-remainder, axis=1, kind="stable")
+    rank = np.argsort(by_remainder, axis=1)
+    whole += inside & (rank < units_left[:, None])
     # rounding in floating point may leave a unit or two
     largest = np.argmax(np.abs(parts), axis=1)
     whole[np.arange(len(parts)), largest] += total - whole.sum(axis=1)
@@ -256,10 +257,10 @@ def smooth_values(raw: IntArray, row: Any, values: IntArray) -> IntArray:
     at = knots()
     k = np.searchsorted(at[1:-1], raw) + 1
     begin = at[k - 1]
-    flat = values.ravel()
-    place = row * values.shape[1] + k
     width = at[k] - begin
-    low = flat[place - 1]
-    return np.asarray(
-        low + (2 * (flat[place] - low) * (raw - begin) + width) // (2 * width)
-    )
+
+    every_value = values.ravel()
+    place = row * values.shape[1] + k
+    low = every_value[place - 1]
+    rise = every_value[place] - low
+    return np.asarray(low + (2 * rise * (raw - begin) + width) // (2 * width))

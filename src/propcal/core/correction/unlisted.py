@@ -1,5 +1,6 @@
-"""Values of people to be scored that a correction does not list: counted over batches,
-and told once.
+"""Counts values that a correction does not list, over batches of people to be scored.
+
+What was counted is reported once, after the last batch.
 """
 
 from __future__ import annotations
@@ -7,7 +8,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -17,6 +18,15 @@ from propcal.errors import Message, UnknownLevelWarning
 
 if TYPE_CHECKING:
     from propcal.core.correction.definition import Definition, ScoringRows
+
+
+class UnseenColumn(NamedTuple):
+    """A column with values that count as unseen, and how many they are."""
+
+    name: str
+    count: int
+    makes_groups: bool
+    folded: bool
 
 
 @dataclass
@@ -51,96 +61,109 @@ class Unlisted:
         """Count a batch of rows, each of which stands for one person or for so many
         `people`.
         """
-        known = self.correction
+        correction = self.correction
         patterns = rows.patterns
-        by_pattern = np.bincount(rows.code, people, len(patterns)).astype(np.int64)
-        strange = np.zeros(len(patterns), dtype=np.bool_)
-        for a, (name, levels, place) in enumerate(
-            zip(known.attributes, patterns.levels, patterns.table.T)
-        ):
-            new = place == len(levels)
-            self.counts[a] += by_pattern[new].sum()
-            strange |= new & (name not in known.folded)
-        strange_rows = strange[rows.code]
-        for f, (feature, codes) in enumerate(
-            zip(known.features, rows.codes), len(known.attributes)
-        ):
-            new = np.isin(codes, feature.unseen_codes)
-            self.counts[f] += new.sum()
-            strange_rows |= new
-        self.n += int(by_pattern.sum())
-        self.rows += int(
-            np.count_nonzero(strange_rows)
-            if people is None
-            else people[strange_rows].sum()
-        )
+        people_by_pattern = np.bincount(rows.code, people, len(patterns))
+        people_by_pattern = people_by_pattern.astype(np.int64)
+
+        is_unseen = np.zeros(len(patterns), dtype=np.bool_)
+        for a, name in enumerate(correction.attributes):
+            is_other = patterns.table[:, a] == len(patterns.levels[a])
+            self.counts[a] += people_by_pattern[is_other].sum()
+            if name not in correction.folded:
+                is_unseen |= is_other
+
+        row_is_unseen = is_unseen[rows.code]
+        first_feature = len(correction.attributes)
+        features = zip(correction.features, rows.codes)
+        for f, (feature, codes) in enumerate(features, first_feature):
+            has_no_points = np.isin(codes, feature.unseen_codes)
+            self.counts[f] += has_no_points.sum()
+            row_is_unseen |= has_no_points
+
+        self.n += int(people_by_pattern.sum())
+        if people is None:
+            self.rows += int(np.count_nonzero(row_is_unseen))
+        else:
+            self.rows += int(people[row_is_unseen].sum())
         return self
 
-    def _told(self) -> Iterator[tuple[str, int, bool, bool]]:
-        """Columns with values that count as unseen: how many, whether it makes groups,
-        and was folded.
+    def _unseen_columns(self) -> Iterator[UnseenColumn]:
+        """Columns with values that count as unseen.
+
+        Values that were folded do so only if all are.
         """
         attributes = self.correction.attributes
-        names = (*attributes, *(feature.column for feature in self.correction.features))
-        for i, (name, count) in enumerate(zip(names, self.counts.tolist())):
+        features = [feature.column for feature in self.correction.features]
+        counts = self.counts.tolist()
+        for i, (name, count) in enumerate(zip([*attributes, *features], counts)):
             makes_groups = i < len(attributes)
             folded = makes_groups and name in self.correction.folded
             if count and (not folded or 1 < count == self.n):
-                yield name, count, makes_groups, folded
+                yield UnseenColumn(name, count, makes_groups, folded)
 
     @property
     def unseen(self) -> dict[str, int]:
         """The number of values that count as unseen, by column."""
         counts: dict[str, int] = {}
-        for name, count, *_ in self._told():
-            counts[name] = counts.get(name, 0) + count
+        for column in self._unseen_columns():
+            counts[column.name] = counts.get(column.name, 0) + column.count
         return counts
 
     @property
     def unseen_rows(self) -> int:
         """The number of rows with such a value."""
-        if any(folded for *_, folded in self._told()):
+        if any(column.folded for column in self._unseen_columns()):
             return self.n
         return self.rows
 
     def messages(self) -> list[Message]:
         """What to warn of, without showing values."""
         messages = []
-        for name, count, makes_groups, folded in self._told():
-            rest = f"no group of {name!r} applies to these rows"
-            rest = rest if makes_groups else "these rows have no points for it"
-            told = f"{self._values(count, makes_groups=makes_groups)}, so {rest}"
-            if folded:
-                none = f"none of the {self.n:,} values is listed in this correction"
-                told = f'{none}, so all of them count as "{OTHER}"'
-            if 1 < count == self.n:
+        for column in self._unseen_columns():
+            text = f"{column.name!r}: {self._description(column)}"
+            step = None
+            if 1 < column.count == self.n:
                 step = "Is the column coded differently?"
-            else:
-                step = None
-            messages.append(Message(f"{name!r}: {told}", argument=name, next_step=step))
+            messages.append(Message(text, argument=column.name, next_step=step))
         return messages
 
-    def _values(self, count: int, *, makes_groups: bool) -> str:
-        """How many values; levels that a shared correction leaves out may have been
-        there in fitting.
+    def _description(self, column: UnseenColumn) -> str:
+        """How many values are unseen, and what that means for scores."""
+        if column.folded:
+            none = f"none of the {self.n:,} values is listed in this correction"
+            return f'{none}, so all of them count as "{OTHER}"'
+        values = self._unseen_values(column)
+        if column.makes_groups:
+            return f"{values}, so no group of {column.name!r} applies to these rows"
+        return f"{values}, so these rows have no points for it"
+
+    def _unseen_values(self, column: UnseenColumn) -> str:
+        """How many values are unseen; levels that a shared correction leaves out may
+        have been there in fitting.
         """
-        none = count == self.n > 1
-        if none:
-            these = f"none of the {self.n:,} values"
+        count = column.count
+        none_is_known = count == self.n > 1
+        if self.n == 1:
+            values = "the value"
+        elif none_is_known:
+            values = f"none of the {self.n:,} values"
         else:
-            these = f"{count:,} of {self.n:,} values"
-        these = "the value" if self.n == 1 else these
-        if not (makes_groups and self.correction.is_shared):
-            return (
-                f"{these} {'occurred' if none else 'did not occur'} in the fitting data"
-            )
-        if none:
+            values = f"{count:,} of {self.n:,} values"
+
+        if not (column.makes_groups and self.correction.is_shared):
+            verb = "occurred" if none_is_known else "did not occur"
+            return f"{values} {verb} in the fitting data"
+        if none_is_known:
             verb = "is"
         elif count == 1:
             verb = "is not"
         else:
             verb = "are not"
-        return f"{these} {verb} listed in this shared correction, which omits values that few people had"
+        return (
+            f"{values} {verb} listed in this shared correction, "
+            "which omits values that few people had"
+        )
 
     def warn(self) -> None:
         """Warn of them."""

@@ -1,5 +1,4 @@
-"""Follows the scores of a pattern through its updates, to the straight pieces of its
-map.
+"""Compiles updates to pieces: follows a pattern's scores through its updates.
 
 An update adds a shift to the scores in one bin and clips them at 0 and 1. The scores
 are followed as *segments*: runs of raw scores that have had the same updates so far, so

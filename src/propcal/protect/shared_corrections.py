@@ -29,8 +29,8 @@ import numpy as np
 from propcal.core.arguments import FEWEST_SHOWN
 from propcal.core.atoms import Atoms
 from propcal.core.bins import Bins
-from propcal.core.correction.explain import replay
 from propcal.core.correction.smooth_map import SHIFT_UNIT, SmoothStart
+from propcal.core.correction.traced_steps import traced_updates
 from propcal.core.grid import UNIT, BoolArray, IntArray
 from propcal.core.groups import Group, membership
 from propcal.core.patterns import CLUSTER, Level, Patterns, patterns_of, sort_levels
@@ -310,6 +310,7 @@ class PeopleBehind:
             score = start.apply(self.atoms.score, code, self.patterns)
         counted = np.zeros(len(updates), dtype=np.int64)
         inside = membership(groups, self.patterns)
-        for u, who, *_ in replay(score.copy(), code, inside, updates, bins.edges):
+        traced = traced_updates(score.copy(), code, inside, updates, bins.edges)
+        for u, who, *_ in traced:
             counted[u] = self._among(who)
         return counted

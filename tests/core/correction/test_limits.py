@@ -249,12 +249,12 @@ def test_an_explanation_is_bounded(monkeypatch):
         text_of([["x"]], back_and_forth, edges=[0, UNIT // 2, UNIT])
     )
     assert len(correction.explain([0.25], {"a": ["x"]}).steps) == 3000
-    monkeypatch.setattr("propcal.core.correction.explain.MOST_TRACED_STEPS", 5000)
+    monkeypatch.setattr("propcal.core.correction.traced_steps.MAX_TRACED_STEPS", 5000)
     with pytest.raises(
         InputError, match="2 people and 3,000 updates are too many to explain at once"
     ):
         correction.explain([0.25, 0.2], {"a": ["x"] * 2})
-    monkeypatch.setattr("propcal.core.correction.explain.MOST_TRACED", 2000)
+    monkeypatch.setattr("propcal.core.correction.traced_steps.MAX_TRACED", 2000)
     with pytest.raises(InputError, match="too many to explain"):
         correction.explain([0.25], {"a": ["x"]})
 

@@ -25,9 +25,10 @@ import numpy as np
 
 from propcal.core.arguments import Axes, Invalid, Table, Unseen, Values, check_choice
 from propcal.core.correction.definition import Definition
-from propcal.core.correction.explain import Explanation, explained
+from propcal.core.correction.explain import Explanation
 from propcal.core.correction.points_table import NAME as POINTS
 from propcal.core.correction.smooth_map import NAME as START
+from propcal.core.correction.traced_steps import explained
 from propcal.core.grid import UNIT, FloatArray, IntArray, from_grid
 from propcal.core.groups import Labels, pattern_name
 from propcal.errors import UnknownLevelWarning, plain, refused

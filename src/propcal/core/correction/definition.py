@@ -1,5 +1,8 @@
-"""The definition of a correction, and what it amounts to: the map of any pattern, seen
-in fitting or not.
+"""The definition of a correction, and the maps that it is compiled to.
+
+`Definition` holds what was fitted (updates of groups, recalibration, points). Its maps
+of patterns, seen in fitting or not, are compiled by `map_compiler` when scores need
+them.
 """
 
 from __future__ import annotations
@@ -94,25 +97,17 @@ class Definition(WithoutCaches):
     @property
     def reads(self) -> tuple[str, ...]:
         """Columns that scoring reads."""
-        return tuple(
-            dict.fromkeys(
-                [*self.patterns.reads, *(feature.column for feature in self.features)]
-            )
-        )
+        features = [feature.column for feature in self.features]
+        return tuple(dict.fromkeys([*self.patterns.reads, *features]))
 
     @property
     def numeric(self) -> list[str]:
         """Columns that are cut or compared by size, and so must be numbers."""
-        sized = [
-            column
-            for recipe in self.patterns.derived.values()
-            for column in recipe.sized
-        ]
-        return list(
-            dict.fromkeys(
-                [*sized, *(one.column for one in self.features if one.is_number)]
-            )
-        )
+        columns: list[str] = []
+        for recipe in self.patterns.derived.values():
+            columns += recipe.sized
+        columns += [feature.column for feature in self.features if feature.is_number]
+        return list(dict.fromkeys(columns))
 
     @property
     def not_read(self) -> tuple[str, ...]:
@@ -204,21 +199,23 @@ class Definition(WithoutCaches):
             check_number("n_updates", n_updates, at_least=0, whole=True)
         known = self.known(patterns)
         if policy == "error":
-            self.refuse_unseen(
-                np.ones(len(patterns), dtype=np.int64) if people is None else people,
-                known,
-            )
-        key = n_updates, policy == "keep", patterns.table.tobytes()
-        if recent := self._recent.get(key):
-            return recent
+            if people is None:
+                people = np.ones(len(patterns), dtype=np.int64)
+            self.refuse_unseen(people, known)
+
+        key = (n_updates, policy == "keep", patterns.table.tobytes())
+        cached_parts = self._recent.get(key)
+        if cached_parts:
+            return cached_parts
         parts = self._parts(patterns, n_updates, known, keep=policy == "keep")
-        first = list(islice(parts, MAX_CACHED_PARTS + 1))
-        if len(first) > MAX_CACHED_PARTS or len(patterns) > MAX_PATTERNS_AT_ONCE:
-            return chain(first, parts)
+        first_parts = list(islice(parts, MAX_CACHED_PARTS + 1))
+        is_large = len(patterns) > MAX_PATTERNS_AT_ONCE
+        if is_large or len(first_parts) > MAX_CACHED_PARTS:
+            return chain(first_parts, parts)
         if len(self._recent) >= MAX_CACHED_PATTERN_SETS:
             self._recent.clear()
-        self._recent[key] = first
-        return first
+        self._recent[key] = first_parts
+        return first_parts
 
     @cached_property
     def _recent(self) -> dict[tuple[int | None, bool, bytes], list[Part]]:
@@ -230,11 +227,16 @@ class Definition(WithoutCaches):
         """Maps of patterns seen in fitting, then of others. How many there are does not
         matter to limits.
         """
-        seen = known >= 0
-        whole = n_updates is None
-        if whole and np.any(seen):
+        is_seen = known >= 0
+        if n_updates is None and np.any(is_seen):
             yield Part(self.maps, known)
-        others = np.flatnonzero(seen & (not whole) | ~seen & (not keep))
+
+        needs_maps = np.zeros(len(patterns), dtype=np.bool_)
+        if n_updates is not None:
+            needs_maps |= is_seen
+        if not keep:
+            needs_maps |= ~is_seen
+        others = np.flatnonzero(needs_maps)
         at_once = self._max_patterns_at_once()
         for begin in range(0, len(others), at_once):
             some = others[begin : begin + at_once]
@@ -255,9 +257,8 @@ class Definition(WithoutCaches):
     def known(self, patterns: Patterns) -> IntArray:
         """The index of each pattern among those seen in fitting; -1 if unseen."""
         rows = as_listed(patterns, self.folded).table.tolist()
-        return np.array(
-            [self._seen.get(tuple(row), -1) for row in rows], dtype=np.int64
-        )
+        places = [self._seen.get(tuple(row), -1) for row in rows]
+        return np.array(places, dtype=np.int64)
 
     @cached_property
     def _seen(self) -> dict[Any, int]:
@@ -265,14 +266,13 @@ class Definition(WithoutCaches):
 
     def refuse_unseen(self, people: IntArray, known: IntArray) -> None:
         """Raise an error if anyone has a pattern that was not seen in fitting."""
-        count = int(people[known < 0].sum())
-        if count:
-            if self.is_shared:
-                key = "not listed combination"
-            else:
-                key = "unseen combination"
-            have = f"{plural(count, 'row')} {'has' if count == 1 else 'have'}"
-            raise refused(key, UnseenError, have=have, attributes=list(self.attributes))
+        n_unseen = int(people[known < 0].sum())
+        if not n_unseen:
+            return
+        key = "not listed combination" if self.is_shared else "unseen combination"
+        verb = "has" if n_unseen == 1 else "have"
+        have = f"{plural(n_unseen, 'row')} {verb}"
+        raise refused(key, UnseenError, have=have, attributes=list(self.attributes))
 
     def apply_to_rows(
         self,
@@ -285,31 +285,36 @@ class Definition(WithoutCaches):
         """Correct checked rows."""
         score = rows.score
         code = rows.code
-        patterns = rows.patterns
-        odds = None
+        n_patterns = len(rows.patterns)
         corrected = score.copy()
-        if self.points is not None and (
-            n_updates is None or n_updates > (self.start is not None)
-        ):
-            odds = self.points.odds(rows.codes)
         if invalid != "error":
-            valid = (score >= 0) & (score <= 1)
+            is_valid = (score >= 0) & (score <= 1)
             if invalid == "null":
-                corrected[~valid] = nan
-            code = np.where(valid, code, len(patterns))  # behind the last pattern
-        people = np.bincount(code, minlength=len(patterns))[: len(patterns)]
+                corrected[~is_valid] = nan
+            code = np.where(is_valid, code, n_patterns)  # behind the last pattern
+        odds = self._odds_of(rows, n_updates)
+        people = np.bincount(code, minlength=n_patterns)[:n_patterns]
+
         for maps, place in self.maps_of(
-            patterns, people, n_updates=n_updates, unseen=unseen
+            rows.patterns, people, n_updates=n_updates, unseen=unseen
         ):
-            of_row = np.append(place, -1)[code]
-            if np.all(of_row >= 0):
-                some = slice(None)
-            else:
-                some = np.flatnonzero(of_row >= 0)
-            corrected[some] = maps.apply(
-                score[some], of_row[some], None if odds is None else odds[some]
-            )
+            map_of_row = np.append(place, -1)[code]
+            has_map = map_of_row >= 0
+            some: Any = slice(None) if np.all(has_map) else np.flatnonzero(has_map)
+            some_odds = None if odds is None else odds[some]
+            corrected[some] = maps.apply(score[some], map_of_row[some], some_odds)
         return corrected
+
+    def _odds_of(self, rows: ScoringRows, n_updates: int | None) -> FloatArray | None:
+        """What points multiply the odds of each row by; None if they are not
+        applied.
+        """
+        if self.points is None:
+            return None
+        n_before = 0 if self.start is None else 1
+        if n_updates is not None and n_updates <= n_before:
+            return None
+        return self.points.odds(rows.codes)
 
     def apply_to_atoms(self, atoms: Atoms) -> FloatArray:
         """Corrected score of each atom, whose attributes must be those of the
@@ -323,10 +328,8 @@ class Definition(WithoutCaches):
 
     def unseen_share(self, atoms: Atoms) -> float:
         """The share of people with a level that did not occur in fitting."""
-        return (
-            Unlisted(self).add(self._rows_of(atoms), atoms.people).unseen_rows
-            / atoms.n_people
-        )
+        unlisted = Unlisted(self).add(self._rows_of(atoms), atoms.people)
+        return unlisted.unseen_rows / atoms.n_people
 
     def _rows_of(self, atoms: Atoms) -> ScoringRows:
         """Atoms as rows to be scored, without features."""
@@ -341,34 +344,37 @@ class Definition(WithoutCaches):
         without features.
         """
         known = self.patterns
-        codes = []
+        known_codes = []
         for a, place in enumerate(self._places_in(theirs)):
-            listed = known.places(a)
+            place_of_level = known.places(a)
             other = len(known.levels[a])
-            found = np.array(
-                [listed.get(level, other) for level in theirs.levels[place]],
-                dtype=np.int64,
-            )
-            codes.append(found[theirs.table[:, place]])
-        table, of_pattern = combinations_present(
-            codes, [len(own) + 1 for own in known.levels], len(theirs)
-        )
+            known_code = [
+                place_of_level.get(level, other) for level in theirs.levels[place]
+            ]
+            their_code = theirs.table[:, place]
+            known_codes.append(np.array(known_code, dtype=np.int64)[their_code])
+        sizes = [len(levels) + 1 for levels in known.levels]
+        table, of_pattern = combinations_present(known_codes, sizes, len(theirs))
         return ScoringRows(score, replace(known, table=table), of_pattern[code], [])
 
     def _places_in(self, patterns: Patterns) -> list[int]:
-        """Where these patterns have the attributes of the correction, made alike; an
+        """Where these patterns have the attributes of the correction, defined alike; an
         error if they do not.
         """
         places = []
         absent = []
-        for a in self.attributes:
-            name = f"{BESIDE}{a}" if f"{BESIDE}{a}" in patterns.attributes else a
-            if name in patterns.attributes and self.patterns.derived.get(
-                a
-            ) == patterns.derived.get(name):
+        for attribute in self.attributes:
+            name = f"{BESIDE}{attribute}"
+            if name not in patterns.attributes:
+                name = attribute
+            own_recipe = self.patterns.derived.get(attribute)
+            if (
+                name in patterns.attributes
+                and patterns.derived.get(name) == own_recipe
+            ):
                 places.append(patterns.attributes.index(name))
             else:
-                absent.append(a)
+                absent.append(attribute)
         if absent:
             raise refused(
                 "other attributes", attributes=list(self.attributes), absent=absent
@@ -376,12 +382,12 @@ class Definition(WithoutCaches):
         return places
 
     def beside(self, own: Mapping[str, Recipe | str]) -> dict[str, Recipe | str]:
-        """The attributes that it reads beside `own` (or makes in another way), under
-        names of their own.
+        """The attributes that it reads and that `own` lacks or defines differently,
+        under names of their own.
         """
-        mine = {name: self.patterns.derived.get(name, name) for name in self.attributes}
-        return {
-            f"{BESIDE}{name}": made
-            for name, made in mine.items()
-            if own.get(name) != made
-        }
+        others: dict[str, Recipe | str] = {}
+        for name in self.attributes:
+            recipe = self.patterns.derived.get(name, name)
+            if own.get(name) != recipe:
+                others[f"{BESIDE}{name}"] = recipe
+        return others

@@ -24,7 +24,7 @@ class UnseenColumn(NamedTuple):
     """A column with values that count as unseen, and how many they are."""
 
     name: str
-    count: int
+    n_values: int
     makes_groups: bool
     folded: bool
 
@@ -107,7 +107,7 @@ class Unlisted:
         """The number of values that count as unseen, by column."""
         counts: dict[str, int] = {}
         for column in self._unseen_columns():
-            counts[column.name] = counts.get(column.name, 0) + column.count
+            counts[column.name] = counts.get(column.name, 0) + column.n_values
         return counts
 
     @property
@@ -123,7 +123,7 @@ class Unlisted:
         for column in self._unseen_columns():
             text = f"{column.name!r}: {self._description(column)}"
             step = None
-            if 1 < column.count == self.n:
+            if 1 < column.n_values == self.n:
                 step = "Is the column coded differently?"
             messages.append(Message(text, argument=column.name, next_step=step))
         return messages
@@ -142,7 +142,7 @@ class Unlisted:
         """How many values are unseen; levels that a shared correction leaves out may
         have been there in fitting.
         """
-        count = column.count
+        count = column.n_values
         none_is_known = count == self.n > 1
         if self.n == 1:
             values = "the value"

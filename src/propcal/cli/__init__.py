@@ -31,9 +31,8 @@ NO_MORE = (ENOSPC, EDQUOT, EFBIG, EIO)  # errors of a device that is full or gon
 # an option that is wrong or missing: UsageError, which versions of typer keep in
 # different places
 WRONG_USAGE: Any = typer.BadParameter.__base__
-LONGEST_WORD = (
-    500  # longer words of an error, such as a number of 5,000 digits, are cut
-)
+# longer words of an error, such as a number of 5,000 digits, are cut
+LONGEST_WORD = 500
 
 ADDED = "propcal.commands"  # entry points of other distributions that add commands
 PAPER = "paper"  # the command that propcal-paper adds
@@ -135,13 +134,10 @@ def options(
 
 def main(arguments: list[str] | None = None) -> None:
     """Run a command; an error that the user can fix is one line, with exit code 2."""
-    alone = arguments is None  # run as a program, not called from Python
-    arguments = sys.argv[1:] if arguments is None else arguments
-    if alone and isinstance(getattr(sys.stdout, "buffer", None), io.RawIOBase):
-        # PYTHONUNBUFFERED: without a buffer, Python drops what a pipe or a full disk
-        # does not take at once
-        whole = io.BufferedWriter(sys.stdout.buffer)
-        sys.stdout = io.TextIOWrapper(whole, sys.stdout.encoding, sys.stdout.errors)
+    as_program = arguments is None  # and not called from Python
+    if arguments is None:
+        arguments = sys.argv[1:]
+        _buffer_stdout()
     stopping.forget()
     signals = _signals()
     for number in signals:
@@ -153,7 +149,8 @@ def main(arguments: list[str] | None = None) -> None:
     sys.unraisablehook = lambda lost: hook(lost) if stopping.asked() is None else None
     try:
         code = logged(lambda: _run(arguments), written)
-        if alone:  # all is done: ignore an interruption during Python's own cleanup
+        if as_program:
+            # all is done: ignore an interruption during Python's own cleanup
             for number in signals:
                 signal.signal(number, signal.SIG_IGN)
     finally:
@@ -162,16 +159,29 @@ def main(arguments: list[str] | None = None) -> None:
     sys.exit(code)
 
 
+def _buffer_stdout() -> None:
+    """Give standard output a buffer if it has none, as with PYTHONUNBUFFERED: Python
+    would drop what a pipe or a full disk does not take at once.
+    """
+    raw = getattr(sys.stdout, "buffer", None)
+    if isinstance(raw, io.RawIOBase):
+        buffered = io.BufferedWriter(raw)
+        sys.stdout = io.TextIOWrapper(buffered, sys.stdout.encoding, sys.stdout.errors)
+
+
 def _signals() -> list[signal.Signals]:
     """The signals after which a command cleans up: Ctrl-C, a scheduler's, and that of a
     closed session.
     """
     if threading.current_thread() is not threading.main_thread():
         return []
-    known = [getattr(signal, name, None) for name in ("SIGINT", "SIGTERM", "SIGHUP")]
-    return [
-        n for n in known if n is not None and signal.getsignal(n) is not signal.SIG_IGN
-    ]  # as nohup asks
+    signals = []
+    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)
+        # one that is ignored stays so, as nohup asks
+        if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
+            signals.append(number)
+    return signals
 
 
 def _call(arguments: list[str]) -> int:
@@ -179,21 +189,19 @@ def _call(arguments: list[str]) -> int:
     interruption.
     """
     try:
-        rest = listen(arguments, [*(one.__name__ for one in EVERY), PAPER])
-        code = int(
-            app(rest or ["--help"], prog_name="propcal", standalone_mode=False) or 0
-        )
+        commands = [*(command.__name__ for command in EVERY), PAPER]
+        rest = listen(arguments, commands) or ["--help"]
+        code = app(rest, prog_name="propcal", standalone_mode=False)
         sys.stdout.flush()  # fail if the result cannot be printed
-        return code
+        return int(code or 0)
     except KeyboardInterrupt:  # also before typer handles it
         return 130
     except (Exception, SystemExit) as error:
         number = stopping.asked()
         if number is not None:
             return 128 + number
-        if isinstance(
-            error, SystemExit
-        ):  # how typer ends a command: with 1 if nobody reads our output
+        if isinstance(error, SystemExit):
+            # how typer ends a command: with 1 if nobody reads our output
             if error.code == 1:
                 raise BrokenPipeError from None
             return int(error.code or 0)
@@ -203,19 +211,17 @@ def _call(arguments: list[str]) -> int:
 
 
 def _run(arguments: list[str]) -> int:
-    if (
-        sys.stdout is None
-    ):  # as by >&-; the next file that is opened would take its place
+    if sys.stdout is None:
+        # as by >&-; the next file that is opened would take its place
         _tell(
             "standard output is closed; redirect it instead, for example to /dev/null"
         )
         return 2
+    text = ""
     try:
         code = _call(arguments)
         if code == 130 or code - 128 == stopping.asked():
             text = _interrupted()
-        else:
-            text = ""
     except BrokenPipeError:  # the reader of our output closed it
         _give_up_stdout()
         sys.stderr.close()
@@ -238,34 +244,35 @@ def _ended_by(error: Exception) -> tuple[int, str]:
     elif isinstance(error, OSError):
         text = _system_trouble(error)
     elif isinstance(error, MemoryError):
-        text = "there is not enough memory for these files; use fewer groups, or smaller files"
+        text = (
+            "there is not enough memory for these files; use fewer groups, or smaller "
+            "files"
+        )
     elif "interrupt" in str(error).lower():  # DuckDB, in the middle of a query
         return 130, _interrupted()
     elif "PROPCAL_DEBUG" in os.environ:
         raise error
     else:  # the text is not shown: it may quote a row
-        return (
-            70,
-            f"unexpected {type(error).__name__}; PROPCAL_DEBUG=1 shows where{_so_far()}",
-        )
+        kind = type(error).__name__
+        return 70, f"unexpected {kind}; PROPCAL_DEBUG=1 shows where{_so_far()}"
     return 2, " ".join(plain(word, LONGEST_WORD) for word in text.split())
 
 
 def _usage_trouble(error: Any) -> str:
     """A wrong option; an unknown one with the nearest of those that exist."""
-    told = str(error.format_message()).replace("Value error, ", "")
-    asked = re.match(r"No such command '(\w+)'", told)
-    if asked and asked[1] in LISTS["elsewhere"]:
-        return f"There is no command {asked[1]}: {LISTS['elsewhere'][asked[1]]}"
-    if re.search("valid (number|float)", told):  # Click has said both
-        return f"{told}; write 0.2 for 20 %"
+    message = str(error.format_message()).replace("Value error, ", "")
+    no_command = re.match(r"No such command '(\w+)'", message)
+    if no_command and no_command[1] in LISTS["elsewhere"]:
+        name = no_command[1]
+        return f"There is no command {name}: {LISTS['elsewhere'][name]}"
+    if re.search("valid (number|float)", message):  # versions of Click differ
+        return f"{message}; write 0.2 for 20 %"
     unknown = getattr(error, "option_name", None)
     if not hasattr(error, "possibilities") or unknown is None:
-        return told
+        return message
+    nearest = ""
     if error.possibilities:
         nearest = f" Did you mean {error.possibilities[0]}?"
-    else:
-        nearest = ""
     return f"No such option {unknown}.{nearest}"
 
 
@@ -273,13 +280,13 @@ def _system_trouble(error: OSError) -> str:
     """An error of the operating system, while writing to standard output or to a
     file.
     """
-    if (
-        error.errno in NO_MORE and error.filename is None
-    ):  # for a file, the name would be known
+    if error.errno in NO_MORE and error.filename is None:
+        # for a file, the name would be known
         _give_up_stdout()
         return f"cannot write to standard output: {error.strerror}{_so_far()}"
     if error.errno == ENOSPC:
-        return f"there is no space left to write {error.filename}; free some space, or use another disk"
+        step = "free some space, or use another disk"
+        return f"there is no space left to write {error.filename}; {step}"
     if error.filename and error.strerror:
         return f"{error.filename}: {error.strerror}"
     return str(error)

@@ -1,6 +1,4 @@
-"""``propcal atoms`` and ``merge``; and how every command reads people, or atoms files,
-as atoms.
-"""
+"""``propcal atoms`` and ``merge``; and how every command reads people as atoms."""
 
 from __future__ import annotations
 
@@ -71,11 +69,13 @@ def atoms(
 
     check_file(output, files, config, force=force)
     with warnings_as_lines():
-        reduced = read_people(files, roles, reading)
-    reduced, folded = share_atoms(reduced) if share else (reduced, {})
+        people = read_people(files, roles, reading)
+    folded: Mapping[str, list[str]] = {}
+    if share:
+        people, folded = share_atoms(people)
     with outputs(force=force):
-        reduced.save(output)
-    _report(reduced, output, folded, counted="people" if roles.cluster else "rows")
+        people.save(output)
+    _report(people, output, folded, counted="people" if roles.cluster else "rows")
 
 
 def merge(
@@ -142,25 +142,22 @@ def read_people(
     for path in paths:
         if path.suffix == ".json" and _begins(path, 64).lstrip().startswith(b"{"):
             raise refused("json for people", path=path)
-    kept = [
+    atoms_files = [
         path for path in paths if _begins(path, 4) == b"PAR1" and is_atoms_file(path)
     ]
-    if kept:
-        typed = words("atoms", replace(roles, na=None, weight_kind=None))
-        if typed:
-            flags = dict.fromkeys(word for word in typed if word in OFFERED["atoms"])
-            raise refused("atoms hold columns", path=kept[0], flags=", ".join(flags))
-        if len(kept) < len(paths):
-            raise refused("not all atoms", path=kept[0])
+    if atoms_files:
+        _refuse_columns(atoms_files[0], roles)
+        if len(atoms_files) < len(paths):
+            raise refused("not all atoms", path=atoms_files[0])
         return _merged(paths)
+
     if roles.score is None or roles.outcome is None:
         people: Any = open_file(paths[0])
-        lacking = "--score" if roles.score is None else "--outcome"
         raise refused(
             "no column named",
             path=paths[0],
             columns=some_names(people.names),
-            lacking=lacking,
+            lacking="--score" if roles.score is None else "--outcome",
         )
     columns = named_columns(roles, reading, groups)
     with progress("Reading") as done:
@@ -170,16 +167,23 @@ def read_people(
         return source.atoms(columns, site=roles.site, correction=correction)
 
 
+def _refuse_columns(path: Path, roles: Roles) -> None:
+    """Refuse options that name columns: atoms have them already."""
+    typed = words("atoms", replace(roles, na=None, weight_kind=None))
+    if typed:
+        flags = dict.fromkeys(word for word in typed if word in OFFERED["atoms"])
+        raise refused("atoms hold columns", path=path, flags=", ".join(flags))
+
+
 def named_columns(
     roles: Roles, reading: Reading, groups: propcal.Groups
 ) -> NamedColumns:
-    """Which columns of files are read, and what they are taken for."""
+    """Which columns of files are read, and in which role."""
     from propcal.reading.source import NamedColumns
 
     options = given(roles, reading)
-    return NamedColumns(
-        **{name: options[name] for name in COLUMNS if name in options}, groups=groups
-    )
+    columns = {name: options[name] for name in COLUMNS if name in options}
+    return NamedColumns(**columns, groups=groups)
 
 
 def note_unused_labels(
@@ -187,16 +191,20 @@ def note_unused_labels(
 ) -> None:
     """Say which labels name no level of the groups."""
     known = dict(zip(atoms.patterns.attributes, atoms.patterns.levels))
-    for column, level in (
-        (column, level) for column, levels in labels.items() for level in levels
-    ):
-        if column not in known:
-            why = f"{column!r} is not among the groups"
-        elif level not in ["" if name is None else name for name in known[column]]:
-            why = f"{column!r} has no value {level!r}"
-        else:
-            continue
-        log("note", f"--label {column}.{level}: {why}, so it is not used")
+    for column, of_levels in labels.items():
+        for level in of_levels:
+            why = _why_unused(column, level, known)
+            if why:
+                log("note", f"--label {column}.{level}: {why}, so it is not used")
+
+
+def _why_unused(column: str, level: str, known: Mapping[str, Any]) -> str:
+    """Why a label names no level of the groups; empty if it does."""
+    if column not in known:
+        return f"{column!r} is not among the groups"
+    if level not in ["" if name is None else name for name in known[column]]:
+        return f"{column!r} has no value {level!r}"
+    return ""
 
 
 def _begins(path: Path, size: int) -> bytes:
@@ -216,9 +224,10 @@ def some_names(names: list[str], most: int = 30) -> str:
 
     if looks_like_values(names):
         return "of its first line"
-    return f"{names[:most]}" + (
-        f" and {len(names) - most:,} more" if len(names) > most else ""
-    )
+    shown = str(names[:most])
+    if len(names) > most:
+        return f"{shown} and {len(names) - most:,} more"
+    return shown
 
 
 def _merged(paths: list[Path], *, allow_repeated: bool = False) -> propcal.Atoms:
@@ -229,9 +238,8 @@ def _merged(paths: list[Path], *, allow_repeated: bool = False) -> propcal.Atoms
 
     parts = {path: propcal.Atoms.load(path) for path in paths}
     bits = {path: part.resolution_bits for path, part in parts.items()}
-    ordered = sorted(
-        parts, key=bits.__getitem__
-    )  # coarsest first, so that no score is rounded twice
+    # coarsest first, so that no score is rounded twice
+    ordered = sorted(parts, key=bits.__getitem__)
     coarsest = ordered[0]
     finest = ordered[-1]
     seen: dict[str, Path] = {}
@@ -244,16 +252,15 @@ def _merged(paths: list[Path], *, allow_repeated: bool = False) -> propcal.Atoms
             total = total + parts[path]
         except InputError as error:
             raise InputError(f"{coarsest} and {path}: " + error.message) from None
+
     if bits[coarsest] < bits[finest]:
-        grid = grid_words(bits[coarsest])
+        coarse = grid_words(bits[coarsest])
         fine = grid_words(bits[finest])
-        log(
-            "info",
-            f"Scores in {finest} are {fine}, and in {coarsest} {grid}; all are now {grid}.",
-        )
+        scores = f"Scores in {finest} are {fine}, and in {coarsest} {coarse}"
+        log("info", f"{scores}; all are now {coarse}.")
     refuse_other_spellings([(str(path), part) for path, part in parts.items()])
-    result: propcal.Atoms = total
-    return result
+    merged: propcal.Atoms = total
+    return merged
 
 
 def grid_words(bits: int) -> str:
@@ -262,7 +269,9 @@ def grid_words(bits: int) -> str:
     >>> grid_words(32), grid_words(16)
     ('exact', 'rounded to 2**-16')
     """
-    return "exact" if bits == 32 else f"rounded to 2**-{bits}"
+    if bits == 32:
+        return "exact"
+    return f"rounded to 2**-{bits}"
 
 
 def site_names(people: propcal.Atoms) -> list[str]:
@@ -283,19 +292,14 @@ def _report(
     from propcal.core.reduction import without_keys
     from propcal.documents.sentences.files import atoms_written
 
-    patterns = without_keys(atoms).patterns
-    n_sites = len(site_names(atoms))
-    left_out = LeftOutReport.of(atoms).sentence(FEWEST_SHOWN)
-    grid = grid_words(atoms.resolution_bits)
-    written = f"{output} ({output.stat().st_size:,} bytes)"
     few = 0 if atoms.shared is None else int(are_coarse(atoms).sum())
     lines = atoms_written(
         atoms,
-        patterns,
-        n_sites,
-        left_out=left_out,
-        file=written,
-        grid=grid,
+        without_keys(atoms).patterns,
+        len(site_names(atoms)),
+        left_out=LeftOutReport.of(atoms).sentence(FEWEST_SHOWN),
+        file=f"{output} ({output.stat().st_size:,} bytes)",
+        grid=grid_words(atoms.resolution_bits),
         folded=folded,
         counted=counted,
         n_coarse=few,

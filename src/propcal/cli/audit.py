@@ -1,11 +1,9 @@
-"""``propcal audit``, ``sites`` and ``discover``: for whom and where is a score wrong,
-and by how much?
-"""
+"""``propcal audit``, ``sites`` and ``discover``: where and for whom is a score off?"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -44,15 +42,13 @@ if TYPE_CHECKING:
     from propcal.documents.blocks import Document
     from propcal.sites.compare_sites import Sites
 
-LEFT_OUT = "With sites: fit a correction on all other sites and test it at each site (leave-one-site-out)."
+LEFT_OUT = (
+    "With sites: fit a correction on all other sites and test it at each site "
+    "(leave-one-site-out)."
+)
 TRAVEL = METHOD.flag(LEFT_OUT)
-ASKED = (
-    "n_draws",
-    "bin_free",
-    "within",
-    "random_state",
-    "thresholds",
-)  # what a fit does not ask
+# what a fit has no use for
+ASKED = ("n_draws", "bin_free", "within", "random_state", "thresholds")
 IN_PYTHON = (
     "In Python: propcal.PMCBoost(groups=propcal.discover(...).groups). "
     "A value has a NUL character, which a command cannot have."
@@ -103,24 +99,23 @@ def audit(
     from propcal.protect.results import protected
     from propcal.scoring.files import warn_of_other_score
 
-    conditions = read_gates(
-        gates, correction, asked.get("within"), rule.get("rho", AuditRule.rho)
-    )
+    rho = rule.get("rho", AuditRule.rho)
+    conditions = read_gates(gates, correction, asked.get("within"), rho)
     if discover and correction:
         raise InputError(
             "--discover searches one score",
             next_step="leave out --correction, or search first",
         )
     out.check(files, correction)
-    # a correction imports numba, which an audit alone does not need
-    if correction is None:
-        model = None
-    else:
+    model = None
+    if correction is not None:
+        # a correction imports numba, which an audit alone does not need
         model = propcal.Correction.load(correction)
     settings = given(rule, asked, names, Roles(weight_kind=roles.weight_kind))
-    settings |= next(
-        ({"within": gate.limit} for gate in conditions if gate.name == "within"), {}
-    )
+    within = [gate.limit for gate in conditions if gate.name == "within"]
+    if within:
+        settings["within"] = within[0]
+
     with warnings_as_lines():
         if model is not None and roles.score is not None:
             warn_of_other_score(model, roles.score)
@@ -132,46 +127,42 @@ def audit(
             try:
                 result = _result(people, model, settings, roles.score)
             except InputError as refused:
-                if refused.argument != "within" or not any(
-                    gate.name == "within" for gate in conditions
-                ):
+                if refused.argument != "within" or not within:
                     raise
                 settings["within"] = None  # the condition is undecided
                 result = _result(people, model, settings, roles.score)
+            corrected = model is not None
             sites = _sites_of(
-                people, roles.site, travel, names, update, corrected=model is not None
+                people, roles.site, travel, names, update, corrected=corrected
             )
+        found = None
         if discover:
             found = _search(files, roles, Given(Searching, features=discover), names)
-        else:
-            found = None
     note_unused_labels(names.labels, people)
-    seen = cache(
-        lambda suppress: protected(result, suppress)
-    )  # once for all that is shown alike
 
-    decisions = decide(
-        conditions, gates, result, seen(out.suppress or 0), people, model, sites
-    )
-    parts = {"correction": model, "sites": sites, "discovery": found}
+    # once for all that is shown alike
+    shown = cache(lambda suppress: protected(result, suppress))
+    printed = shown(out.suppress or 0)
+    decisions = decide(conditions, gates, result, printed, people, model, sites)
+    others = {"sites": sites, "discovery": found}
+    parts = {"correction": model, **others}
     content = out.write(
-        output=lambda n: _json(
-            seen(n), {"sites": sites, "discovery": found}, n, decisions
-        ),
-        html=lambda n: _page("html", seen(n), n, parts),
-        markdown=lambda n: _page("markdown", seen(n), n, parts),
+        output=lambda n: _json(shown(n), others, n, decisions),
+        html=lambda n: _page("html", shown(n), n, parts),
+        markdown=lambda n: _page("markdown", shown(n), n, parts),
     )
-    also = [] if sites is None else [sites._document]
-    also += [] if found is None else [found._document]
-    out.show(content, lambda n: _document(seen(n), sites), *also, full=full)
+    documents: list[Callable[[int], Document]] = [lambda n: _document(shown(n), sites)]
+    if sites is not None:
+        documents.append(sites._document)
+    if found is not None:
+        documents.append(found._document)
+    out.show(content, *documents, full=full)
     if not out.as_json:
         if out.files:
             say("")
         if model is None and result.verdict.conclusion == MISCALIBRATED:
-            _say_next(
-                result,
-                ["propcal", "fit", "part.csv", *words("fit", roles, rule, names)],
-            )
+            options = words("fit", roles, rule, names)
+            _say_next(result, ["propcal", "fit", "part.csv", *options])
     end(decisions)
 
 
@@ -183,8 +174,8 @@ def _result(
     """
     if model is None:
         return propcal.audit(people, **settings)
-    own = score if score and score != "corrected" else "score"
-    return propcal.compare({own: None, "corrected": model}, people, **settings)
+    name = score if score and score != "corrected" else "score"
+    return propcal.compare({name: None, "corrected": model}, people, **settings)
 
 
 def _json(
@@ -193,16 +184,14 @@ def _json(
     """The JSON of the result, with other results, and what became of the gates."""
     from propcal.documents.data import json_text, rounded
 
-    parts = {
-        name: part.to_json(suppress=suppress)
-        for name, part in others.items()
-        if part is not None
-    }
-    more: dict[str, Any] = {name: json.loads(part) for name, part in parts.items()}
+    content: dict[str, Any] = {}
+    for name, result in others.items():
+        if result is not None:
+            content[name] = json.loads(result.to_json(suppress=suppress))
     if gates:
-        more["gates"] = rounded([decision.to_json() for decision in gates])
-    if more:
-        return json_text(json.loads(shown.to_json()) | more)
+        content["gates"] = rounded([decision.to_json() for decision in gates])
+    if content:
+        return json_text(json.loads(shown.to_json()) | content)
     return str(shown.to_json())
 
 
@@ -212,7 +201,9 @@ def _page(form: str, shown: Any, suppress: int, parts: dict[str, Any]) -> str:
     from propcal.render.markdown import markdown
 
     document = report(shown, suppress=suppress, **parts)
-    return html(document) if form == "html" else markdown(document)
+    if form == "html":
+        return html(document)
+    return markdown(document)
 
 
 def _document(result: Any, sites: Sites | None) -> Document:
@@ -221,10 +212,8 @@ def _document(result: Any, sites: Sites | None) -> Document:
 
     if hasattr(result, "audits"):
         return comparison_document(result)
-    return audit_document(
-        result,
-        Extras(sites=sites.headline if sites is not None and sites.claims else ""),
-    )
+    headline = sites.headline if sites is not None and sites.claims else ""
+    return audit_document(result, Extras(sites=headline))
 
 
 def _say_next(result: Any, command: list[str]) -> None:
@@ -300,18 +289,17 @@ def _sites_of(
                 next_step="See --site",
             )
         if known and known == [site]:
-            log(
-                "note",
-                f"--site {site!r} is no column, so all rows are one site of that name",
-            )
+            what = f"--site {site!r} is no column"
+            log("note", f"{what}, so all rows are one site of that name")
         return None
+
     update(f"Comparing {len(known)} sites...")
     called = Identity(title=names.title, score=names.score, unit=names.unit)
     result = compare_sites(people, travel=travel, identity=called)
+    if not corrected:
+        return result
     note = "The sites are compared by the score before its correction."
-    if corrected:
-        return replace(result, notes=(note, *result.notes))
-    return result
+    return replace(result, notes=(note, *result.notes))
 
 
 def discover(
@@ -355,19 +343,25 @@ def discover(
     shown = protected_discovery(found, out.suppress or 0)
     out.show(content, found._document)
     if len(shown) and not out.as_json:
-        rule = Given(AuditRule, intersections="marginal")
-        read = [
-            f"./{file}" if str(file).startswith("-") else str(file) for file in files
-        ]
-        typed = words("fit", replace(roles, where=_conditions(shown)), rule, names)
-        command = [
-            _quoted(word)
-            for word in ("propcal", "fit", *read, *typed, "-o", "model.json")
-        ]
-        echo(
-            f"To correct for these groups (keep some {found.identity.unit} out of the search and the fit, "
-            f"to audit the correction on):\n  {IN_PYTHON if None in command else ' '.join(map(str, command))}"
-        )
+        some = f"keep some {found.identity.unit} out of the search and the fit"
+        echo(f"To correct for these groups ({some}, to audit the correction on):")
+        echo(f"  {_fit_command(shown, files, roles, names)}")
+
+
+def _fit_command(
+    found: Discovery, files: Sequence[Path], roles: Roles, names: Identity
+) -> str:
+    """What to type to correct a score for the groups found."""
+    paths = [f"./{file}" if str(file).startswith("-") else str(file) for file in files]
+    rule = Given(AuditRule, intersections="marginal")
+    options = words("fit", replace(roles, where=_conditions(found)), rule, names)
+    quoted = []
+    for word in ("propcal", "fit", *paths, *options, "-o", "model.json"):
+        for_shell = _quoted(word)
+        if for_shell is None:
+            return IN_PYTHON
+        quoted.append(for_shell)
+    return " ".join(quoted)
 
 
 def _search(
@@ -380,8 +374,11 @@ def _search(
         roles, groups=None, cuts=None, where=None, as_levels=None, site=None
     )
     called = Identity(unit=names.unit, labels=names.labels)
-    settings = given(roles, search, called, *others) | {"sample_weight": roles.weight}
-    y, score, _ = (settings.pop(name, None) for name in ("outcome", "score", "weight"))
+    settings = given(roles, search, called, *others)
+    settings["sample_weight"] = roles.weight
+    settings.pop("weight", None)
+    y = settings.pop("outcome", None)
+    score = settings.pop("score", None)
     with progress("Searching") as bar:
         settings["progress"] = None if bar is None else lambda done: bar(100 * done)
         return search_groups(y, score, data=files, **settings)
@@ -391,14 +388,17 @@ def _conditions(found: Discovery) -> dict[str, str]:
     """The groups by names that --where can have: printable, and without a sign that
     would end them.
     """
-    made: dict[str, str] = {}
+    signs = {">=": "≥", "<=": "≤", "!=": "≠", "=": ":"}
+    conditions: dict[str, str] = {}
     for i, group in enumerate(found.found, start=1):
         name = group.name
-        for sign, other in ((">=", "≥"), ("<=", "≤"), ("!=", "≠"), ("=", ":")):
-            name = name.replace(sign, other)
+        for sign, replacement in signs.items():
+            name = name.replace(sign, replacement)
         name = plain(name).strip(" <>!")
-        made[name if name and name not in made else f"group {i}"] = group.condition
-    return made
+        if not name or name in conditions:
+            name = f"group {i}"
+        conditions[name] = group.condition
+    return conditions
 
 
 def _quoted(word: str) -> str | None:
@@ -412,10 +412,14 @@ def _quoted(word: str) -> str | None:
         return quote(word)
     if "\0" in word:
         return None
-    made = ""
-    for c in word:
-        hidden = "".join(
-            f"\\x{byte:02x}" for byte in c.encode(errors="surrogateescape")
-        )
-        made += f"\\{c}" if c in "'\\" else c if c.isprintable() else hidden
-    return f"$'{made}'"
+    return f"$'{''.join(map(_escaped, word))}'"
+
+
+def _escaped(character: str) -> str:
+    r"""A character within a shell's $'...'."""
+    if character in "'\\":
+        return f"\\{character}"
+    if character.isprintable():
+        return character
+    hidden = character.encode(errors="surrogateescape")
+    return "".join(f"\\x{byte:02x}" for byte in hidden)

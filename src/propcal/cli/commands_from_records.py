@@ -1,13 +1,12 @@
-"""Commands from records: the fields of the records that a command takes are its options
-and its help.
-"""
+"""Commands from records: a command's options and help are the fields of its records."""
 
 from __future__ import annotations
 
 import inspect
+import re
 import tomllib
-from collections.abc import Callable, Mapping
-from dataclasses import MISSING, Field, field, fields, is_dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from functools import partial
 from pathlib import Path
 from shlex import quote
@@ -37,14 +36,12 @@ HOW = "Every command also takes --quiet and --log json: see propcal --help."
 LISTS: dict[str, Any] = tomllib.loads(
     Path(__file__).with_name("commands.toml").read_text(encoding="utf-8")
 )
-FLAGS: dict[str, str] = LISTS[
-    "flags"
-]  # how the command line writes arguments that messages mention
-ADDED_UP = {
-    "fail_on"
-}  # options of which those of the configuration file and the command line all count
+# how the command line writes arguments that messages mention
+FLAGS: dict[str, str] = LISTS["flags"]
+# options of which those of the configuration file and the command line all count
+ADDED_UP = {"fail_on"}
 OFFERED: dict[str, set[str]] = {}  # the flags of each command
-FEW = 12  # options; of a command with more, --help shows the common ones only
+FEW_OPTIONS = 12  # of a command with more, --help shows the common ones only
 
 
 class Only:
@@ -74,14 +71,16 @@ def _without_types(parameters: Any) -> Any:
     type.
     """
     for parameter in parameters:
-        bare = parameter.param_type_name == "argument" or parameter.is_flag
-        # lines break at a space
-        if bare:
-            shown = ""
-        else:
+        shown = ""
+        if parameter.param_type_name != "argument" and not parameter.is_flag:
+            # lines break at a space
             shown = (parameter.metavar or "N").replace("|", " | ")
-        vars(parameter)["display_type_rich"] = lambda ctx, shown=shown: shown  # noqa: ARG005
+        vars(parameter)["display_type_rich"] = _constant(shown)
     return parameters
+
+
+def _constant(text: str) -> Callable[..., str]:
+    return lambda ctx: text  # noqa: ARG005
 
 
 class Command(TyperCommand):
@@ -127,12 +126,13 @@ class _Offered:
         self, name: str, hint: Any, described: Field[Any], text: str = ""
     ) -> None:
         about: Option = described.metadata["option"]
+        flag_of_name = f"--{name.replace('_', '-')}"
         self.name = name
         self.hint = hint
         self.about = about
         self.default = described.default
         self.help = about.help or text
-        self.flags = about.flags or (f"--{name.replace('_', '-')}",)
+        self.flags = about.flags or (flag_of_name,)
         self.flag = self.flags[0].split("/")[0]
         self.key = self.flag.removeprefix("--").replace("-", "_")
 
@@ -140,29 +140,40 @@ class _Offered:
         """The parameter that typer reads."""
         about = self.about
         required = self.default is MISSING
-        kind = list[str] | None if about.metavar in READ_ALL else self.hint
-        kind = str | None if about.metavar in READ else kind
-        text, default, value = self.help.partition(" Default: ")
+        kind = self._kind()
         described = typer.Option(
             *self.flags,
             metavar=about.metavar or None,
-            help=text
-            + (" May be repeated." if "list" in str(kind) else "")
-            + (f" [dim]{default.strip()} {value}[/dim]" if value else ""),
+            help=self._help_of(kind),
             rich_help_panel=about.panel,
             hidden=not (common or required or self.flag[2:] in LISTS["common"]),
             min=about.least,
             callback=read_config if self.name == "config" else None,
             is_eager=self.name == "config",
         )
-        empty = inspect.Parameter.empty
-        only = inspect.Parameter.KEYWORD_ONLY
         return inspect.Parameter(
             self.key,
-            only,
-            default=empty if required else self.default,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=inspect.Parameter.empty if required else self.default,
             annotation=Annotated[kind, described],
         )
+
+    def _kind(self) -> Any:
+        """The type that typer reads: texts, if the value is read from texts."""
+        if self.about.metavar in READ:
+            return str | None
+        if self.about.metavar in READ_ALL:
+            return list[str] | None
+        return self.hint
+
+    def _help_of(self, kind: Any) -> str:
+        """The text of the help, with its default in grey."""
+        text, default, value = self.help.partition(" Default: ")
+        if "list" in str(kind):
+            text += " May be repeated."
+        if value:
+            text += f" [dim]{default.strip()} {value}[/dim]"
+        return text
 
     def value(self, given: Mapping[str, Any]) -> Any:
         """The value of the field, read from its text if that is needed."""
@@ -173,54 +184,112 @@ class _Offered:
         return read(raw, self.flag)
 
 
-def _options_of(
-    name: str, hint: Any, parameter: inspect.Parameter, text: str
-) -> tuple[Any, list[_Offered]]:
-    """What makes the argument of a command from options, if anything does, and the
-    options.
+@dataclass(frozen=True)
+class _Taken:
+    """A parameter of a command, and the options that it is made from; without any, it
+    is typer's own.
+
+    `record` makes its value from the values of the options, unless it is that of one
+    option.
     """
-    kind, *notes = get_args(hint) if get_origin(hint) is Annotated else (hint,)
-    if isinstance(parameter.default, Field):
-        return None, [_Offered(name, hint, parameter.default, text)]
-    record = notes[0] if kind is Given else kind
-    if not is_dataclass(record):
-        return None, []
-    chosen = next((note for note in notes if isinstance(note, Only)), Without())
-    described = [
-        (f, chosen.changed.get(f.name, f)) for f in fields(record) if chosen(f.name)
-    ]
-    texts = descriptions(record)
-    hints = {} if kind is Given else get_type_hints(record)
-    offered = []
-    for f, one in described:
-        if "option" in one.metadata:
-            hint, shown = (
-                _unless_given(f, one) if kind is Given else (hints[f.name], one)
+
+    parameter: inspect.Parameter
+    record: Any
+    options: list[_Offered]
+
+    @classmethod
+    def of(cls, parameter: inspect.Parameter, hint: Any, text: str) -> _Taken:
+        """From its type, which may be a record with notes, and its description."""
+        parameter = parameter.replace(
+            annotation=hint, kind=inspect.Parameter.KEYWORD_ONLY
+        )
+        if isinstance(parameter.default, Field):
+            option = _Offered(parameter.name, hint, parameter.default, text)
+            return cls(parameter, None, [option])
+        kind = hint
+        notes: list[Any] = []
+        if get_origin(hint) is Annotated:
+            kind, *notes = get_args(hint)
+        if kind is Given:
+            record, *notes = notes
+            return cls(
+                parameter, partial(_what_was_given, record), _optional(record, notes)
             )
-            offered.append(_Offered(f.name, hint, shown, texts.get(f.name, "")))
-    return (partial(_what_was_given, record) if kind is Given else kind), offered
+        if is_dataclass(kind):
+            return cls(parameter, kind, _options_of(kind, notes))
+        return cls(parameter, None, [])
+
+    def parameters(self, *, common: bool) -> list[inspect.Parameter]:
+        """The parameters that typer reads."""
+        if not self.options:
+            return [self.parameter]
+        return [option.parameter(common=common) for option in self.options]
+
+    def value(self, given: Mapping[str, Any]) -> Any:
+        """The argument of the command."""
+        if not self.options:
+            return given[self.parameter.name]
+        values = {option.name: option.value(given) for option in self.options}
+        if self.record is None:
+            return values[self.parameter.name]
+        return self.record(**values)
+
+
+def _described(
+    record: Any, notes: Sequence[Any]
+) -> Iterator[tuple[Field[Any], Field[Any]]]:
+    """The fields of a record that a command offers, and how each is described."""
+    chosen: Only = Without()
+    for note in notes:
+        if isinstance(note, Only):
+            chosen = note
+    for own in fields(record):
+        described = chosen.changed.get(own.name, own)
+        if chosen(own.name) and "option" in described.metadata:
+            yield own, described
+
+
+def _options_of(record: Any, notes: Sequence[Any]) -> list[_Offered]:
+    """The options that make a record."""
+    texts = descriptions(record)
+    hints = get_type_hints(record)
+    return [
+        _Offered(own.name, hints[own.name], described, texts.get(own.name, ""))
+        for own, described in _described(record, notes)
+    ]
+
+
+def _optional(record: Any, notes: Sequence[Any]) -> list[_Offered]:
+    """The options of a record of the library, of which only those that are given
+    matter.
+    """
+    texts = descriptions(record)
+    options = []
+    for own, described in _described(record, notes):
+        hint, shown = _unless_given(own, described)
+        options.append(_Offered(own.name, hint, shown, texts.get(own.name, "")))
+    return options
 
 
 def _unless_given(one: Field[Any], described: Field[Any]) -> tuple[Any, Field[Any]]:
     """An option of the library, which has no value unless it is given: its type, and
     how it is offered.
     """
+    if one.type == "bool":
+        return bool, one
     kinds = {"int": int, "float": float, "Sequence[float]": list[float]}
     kind: Any = kinds.get(str(one.type).split(" |")[0], str)
-    nothing: Any = field(default=None, metadata=described.metadata)
-    if one.type == "bool":
-        return (bool, one)
-    return (kind | None, nothing)
+    without_default: Any = field(default=None, metadata=described.metadata)
+    return kind | None, without_default
 
 
 def _what_was_given(record: Any, **values: Any) -> Given:
     """The options of a record that were given; a zero is given, too."""
-    given = {
-        name: value
-        for name, value in values.items()
-        if value is not None and value is not False
-    }
-    return Given(record, **given)
+    given = Given(record)
+    for name, value in values.items():
+        if value is not None and value is not False:
+            given[name] = value
+    return given
 
 
 def add_command(app: typer.Typer, command: Callable[..., Any]) -> None:
@@ -231,76 +300,88 @@ def add_command(app: typer.Typer, command: Callable[..., Any]) -> None:
     one whose default is an `option` becomes one; others are typer's own.
     """
     hints = get_type_hints(command, include_extras=True)
-    parameters = inspect.signature(command).parameters
     texts = descriptions(command)
-    offered = {
-        name: _options_of(name, hints[name], p, texts.get(name, ""))
-        for name, p in parameters.items()
-    }
-    every = [one for _, options in offered.values() for one in options]
-    taken: list[inspect.Parameter] = []
-    for name, (_, options) in offered.items():
-        own = parameters[name].replace(
-            annotation=hints[name], kind=inspect.Parameter.KEYWORD_ONLY
-        )
-        taken += [one.parameter(common=len(every) <= FEW) for one in options] or [own]
-    taken.append(inspect.Parameter("ctx", taken[0].kind, annotation=typer.Context))
-    if len(every) > FEW:
-        taken.append(
-            inspect.Parameter(
-                "help_all", taken[0].kind, default=False, annotation=HelpAll
-            )
-        )
+    taken = {}
+    for name, parameter in inspect.signature(command).parameters.items():
+        taken[name] = _Taken.of(parameter, hints[name], texts.get(name, ""))
+    options = [option for one in taken.values() for option in one.options]
 
     def call(ctx: typer.Context, **given: Any) -> None:
-        for key in ADDED_UP & given.keys():
-            of_file = (ctx.default_map or {}).get(key) or []
-            given[key] = [
-                *of_file,
-                *(text for text in given[key] or [] if text not in of_file),
-            ]
-        arguments = {}
-        for name, (record, options) in offered.items():
-            values = {one.name: one.value(given) for one in options} or {
-                name: given[name]
-            }
-            arguments[name] = values[name] if record is None else record(**values)
-        command(**arguments)
+        _add_up(ctx, given)
+        command(**{name: one.value(given) for name, one in taken.items()})
 
     call.__name__ = command.__name__.rstrip("_")  # `all_`, as Python has an `all`
-    call.__signature__ = inspect.Signature(taken)  # type: ignore[attr-defined]
-    OFFERED[command.__name__] = {one.flag for one in every}
-    for one in every:
-        argument = one.about.argument or one.name
-        if argument in LISTS["dashed"] or one.flag != f"--{argument}":
-            FLAGS.setdefault(argument, one.flag)
+    call.__signature__ = _signature(list(taken.values()), len(options))  # type: ignore[attr-defined]
+    OFFERED[command.__name__] = {option.flag for option in options}
+    _note_flags(options)
     text = inspect.cleandoc(command.__doc__ or "").partition("\n\nParameters\n")[0]
+    summary = " ".join(text.partition("\n\n")[0].split())
+    app.command(cls=Command, help=_help_text(text), short_help=summary, epilog=HOW)(
+        call
+    )
+
+
+def _signature(taken: Sequence[_Taken], n_options: int) -> inspect.Signature:
+    """The parameters that typer reads: options, the context, and --help-all if there
+    are many options.
+    """
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    parameters = []
+    for one in taken:
+        parameters += one.parameters(common=n_options <= FEW_OPTIONS)
+    parameters.append(inspect.Parameter("ctx", keyword, annotation=typer.Context))
+    if n_options > FEW_OPTIONS:
+        parameters.append(
+            inspect.Parameter("help_all", keyword, default=False, annotation=HelpAll)
+        )
+    return inspect.Signature(parameters)
+
+
+def _add_up(ctx: typer.Context, given: dict[str, Any]) -> None:
+    """Put what the configuration file has of an option before what was typed."""
+    for key in ADDED_UP & given.keys():
+        of_file = (ctx.default_map or {}).get(key) or []
+        typed = [text for text in given[key] or [] if text not in of_file]
+        given[key] = [*of_file, *typed]
+
+
+def _note_flags(options: Sequence[_Offered]) -> None:
+    """Remember how messages write the arguments that have other flags."""
+    for option in options:
+        argument = option.about.argument or option.name
+        if argument in LISTS["dashed"] or option.flag != f"--{argument}":
+            FLAGS.setdefault(argument, option.flag)
+
+
+def _help_text(text: str) -> str:
+    """The help of a command, with the first of its examples at the top; a backslash at
+    the end of a line joins it with the next one.
+    """
+    text = re.sub(r" \\\n *", " ", text)
     about, _, examples = text.partition("\n\nFor example:\n\n")
     first, _, others = examples.partition("\n\n")
-    about = "\n\n".join(" ".join(part.split()) for part in about.split("\n\n"))
-    parts = [
-        f"Example: {' '.join(first.split())}",
-        about,
-        f"More examples:\n\n{others}" if others else "",
-    ]
-    whole = "\n\n".join(filter(None, parts))
-    summary = " ".join(text.partition("\n\n")[0].split())
-    app.command(cls=Command, help=whole, short_help=summary, epilog=HOW)(call)
+    paragraphs = [" ".join(part.split()) for part in about.split("\n\n")]
+    parts = [f"Example: {' '.join(first.split())}", *paragraphs]
+    if others:
+        parts.append(f"More examples:\n\n{others}")
+    return "\n\n".join(filter(None, parts))
 
 
 def words(command: str, *records: Any) -> list[str]:
     """What to type after a command for these records; options that it does not offer
     are left out.
     """
-    typed = []
+    typed: list[str] = []
     for record in records:
-        for f, value in given_fields(record):
-            one = _Offered(f.name, None, f)
-            if one.flag in OFFERED[command]:
-                texts = [] if value is True else written(value, one.about.metavar)
-                typed += [part for text in texts for part in (one.flag, text)] or [
-                    one.flag
-                ]
+        for own, value in given_fields(record):
+            option = _Offered(own.name, None, own)
+            if option.flag not in OFFERED[command]:
+                continue
+            texts = [] if value is True else written(value, option.about.metavar)
+            if not texts:
+                typed.append(option.flag)
+            for text in texts:
+                typed += [option.flag, text]
     return typed
 
 
@@ -314,12 +395,17 @@ def as_flag(mention: Argument) -> str:
     """
     if mention.value is None:
         return FLAGS.get(mention.name, mention.name)
+    flag = FLAGS.get(mention.name, f"--{mention.name}")
     value = str(mention.value).replace("**", "^")  # a shell would expand the star
     if mention.name in ("positive", "cluster"):
         value = quote(value)
-    return f"{FLAGS.get(mention.name, f'--{mention.name}')} {value}{'=...' if mention.name == 'cuts' else ''}"
+    if mention.name == "cuts":
+        value += "=..."
+    return f"{flag} {value}"
 
 
 def told(text: str) -> str:
     """A message of the library with options of the command line."""
-    return text.render(as_flag) if isinstance(text, Text) else text
+    if isinstance(text, Text):
+        return text.render(as_flag)
+    return text

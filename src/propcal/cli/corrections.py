@@ -1,6 +1,4 @@
-"""``propcal fit``, ``show``, ``apply`` and ``export``: fit a correction of a score, and
-use it.
-"""
+"""``propcal fit``, ``show``, ``apply`` and ``export``: fit a correction, and use it."""
 
 from __future__ import annotations
 
@@ -50,16 +48,14 @@ from propcal.options import Given, Identity, Reading, Roles
 if TYPE_CHECKING:
     from propcal.scoring.scorer import ScoringSummary
 
-GROUPING = (
-    "intersections",
-    "missing",
-    "gamma",
-)  # an audit of the correction has the same groups
+# an audit of the correction has the same groups
+GROUPING = ("intersections", "missing", "gamma")
 METHODS = {
     criterion.METHODS[key].lower(): key
     for key in dict.fromkeys(["pmc", *criterion.METHODS])
 }
-AIMS = f"Limit {', or '.join(f'{criterion.AIMS[key]} ({name})' for name, key in METHODS.items())}."
+_AIMS = [f"{criterion.AIMS[key]} ({name})" for name, key in METHODS.items()]
+AIMS = f"Limit {', or '.join(_AIMS)}."
 Method: Any = str if TYPE_CHECKING else Literal[tuple(METHODS)]
 
 
@@ -114,8 +110,8 @@ def fit(
     settings = options.given(rule, bins, fitting, chance)
     if settings.get("guard") == "none":
         settings["guard"] = None
-    algorithm = getattr(propcal, criterion.METHODS[METHODS[method]])
-    model = (algorithm.paper if paper else algorithm)(**settings)
+    estimator = getattr(propcal, criterion.METHODS[METHODS[method]])
+    model = (estimator.paper if paper else estimator)(**settings)
     model.settings()  # check the options before the work begins
     check_file(output, files, config, force=force)
     with warnings_as_lines():
@@ -123,56 +119,52 @@ def fit(
         with working(
             "Fitting (the first fit on a machine compiles for some seconds)..."
         ):
+            about = options.given(names)
             if fitting.features:
-                _fit_rows(model, files, roles, rule, reading, options.given(names))
+                _fit_rows(model, files, roles, rule, reading, about)
             else:
                 model.fit_atoms(
-                    people,
-                    score=roles.score,
-                    outcome=roles.outcome,
-                    **options.given(names),
+                    people, score=roles.score, outcome=roles.outcome, **about
                 )
         _refuse_too_few(model)
         with outputs(force=force):
             model.correction_.save(output, share=share)
+
     called = replace(names, unit=model.fit_summary_.unit)
     note_unused_labels(names.labels, people)
     for line in fit_lines(model, people, called, suppress):
         say(line)
-    for line in sharing_lines(model.correction_, people) if share else ():
-        say(line)
+    if share:
+        for line in sharing_lines(model.correction_, people):
+            say(line)
     if not model.n_updates_:
         say(f"The correction in {output} changes nobody: there is no need to use it.")
-        say(
-            "If an audit finds an error all the same, fit again with more, or more recent,"
-        )
+        advice = "fit again with more, or more recent,"
+        say(f"If an audit finds an error all the same, {advice}")
         say(f"{called.unit}, or decide whether to restrict the use of the score.")
         return
-    say(
-        f"The correction is in {output}. Next, with {called.unit} that it was not fitted to:"
-    )
-    audit = [
-        "audit",
-        "new.csv",
-        *words("audit", roles, rule, names),
-        "--correction",
-        str(output),
-    ]
+    next_step = f"Next, with {called.unit} that it was not fitted to:"
+    say(f"The correction is in {output}. {next_step}")
+    reads_features = model.correction_.points is not None
+    for command in _next_commands(output, roles, rule, names, reads_features):
+        say("  " + join(["propcal", *command]))
+
+
+def _next_commands(
+    output: Path, roles: Roles, rule: Given, names: Identity, reads_features: bool
+) -> list[list[str]]:
+    """What to type after a fit: an audit of the correction, and its use."""
     columns = Roles(score=roles.score or "COLUMN", na=roles.na)
     apply = ["apply", str(output), "new.csv", *words("apply", columns)]
-    apply += ["--invalid", "null"] if roles.drop_missing else []
-    commands = [audit, [*apply, "-o", "corrected.csv"]]
-    if (
-        model.correction_.points is not None
-    ):  # an audit reduces people to groups, which have no points
-        audit = [
-            "audit",
-            "corrected.csv",
-            *words("audit", replace(roles, score="corrected"), rule, names),
-        ]
-        commands = [commands[1], audit]
-    for command in commands:
-        say("  " + join(["propcal", *command]))
+    if roles.drop_missing:
+        apply += ["--invalid", "null"]
+    apply += ["-o", "corrected.csv"]
+    if reads_features:
+        # an audit reduces people to groups, so it needs their corrected scores
+        corrected = words("audit", replace(roles, score="corrected"), rule, names)
+        return [apply, ["audit", "corrected.csv", *corrected]]
+    audit = ["audit", "new.csv", *words("audit", roles, rule, names)]
+    return [[*audit, "--correction", str(output)], apply]
 
 
 def _fit_rows(
@@ -183,7 +175,7 @@ def _fit_rows(
     reading: Reading,
     more: dict[str, Any],
 ) -> None:
-    """Fit the rows of files, whose features atoms do not hold."""
+    """Fit the rows of files: atoms do not have their features."""
     import pyarrow as pa
 
     from propcal.reading.file_source import FileSource
@@ -198,21 +190,21 @@ def _fit_rows(
             argument="features",
         )
     named = named_columns(roles, reading, groups)
-    kinds = dict.fromkeys(named.roles, NUMBER) | {named.outcome: LENIENT}
+    kinds = dict.fromkeys(named.roles, NUMBER)
+    kinds[named.outcome] = LENIENT
     source = FileSource(files, na=roles.na or [], memory_limit=reading.memory_limit)
-    columns = source.columns(
-        list(dict.fromkeys([*named.wanted, *model.features])), kinds
-    )
+    wanted = list(dict.fromkeys([*named.wanted, *model.features]))
+    columns = source.columns(wanted, kinds)
     typed = options.given(roles)
-    more |= {
-        name: typed[name] for name in COLUMNS if name in typed and name != "weight_kind"
-    }
+    for name in COLUMNS:
+        if name in typed and name != "weight_kind":
+            more[name] = typed[name]
     model.fit(pa.table(columns), **more)
 
 
 def _refuse_too_few(model: Any) -> None:
-    """Write no correction that changes nothing for want of data: it would look like the
-    result of tests.
+    """Refuse a correction that changes nothing because there are too few data: it would
+    look like the result of tests.
     """
     from propcal.auditing.profile import MIN_EVENTS, MIN_GROUP
 
@@ -244,7 +236,7 @@ def apply(
     force: bool = FORCE,
     config: Path | None = CONFIG,
 ) -> None:
-    """Copy files and add a column with the corrected score.
+    r"""Copy files and add a column with the corrected score.
 
     Rows and columns keep their order and content. Files of any length take little
     memory.
@@ -255,7 +247,7 @@ def apply(
 
       propcal apply model.json "lake/*.parquet" --score risk -o corrected/
 
-      propcal apply model.json new.csv --score risk -o corrected.csv --max-unseen 1%
+      propcal apply model.json new.csv --score risk -o corrected.csv --max-unseen 1% \
       --format json
 
     Parameters
@@ -276,8 +268,7 @@ def apply(
     column
         Name of the new column.
     """
-    from propcal.formats.table_files import writes_text
-    from propcal.reading.file_source import check_same_columns, find_files, open_people
+    from propcal.reading.file_source import find_files
     from propcal.reading.role_columns import INVALID
     from propcal.scoring.files import score_files
 
@@ -287,55 +278,24 @@ def apply(
         raise InputError("--max-unseen must be from 0% to less than 100%")
     check_choice("--unseen", unseen or "replay", ("replay", "keep", "error"))
     check_choice("--invalid", invalid, INVALID)
-    if output.endswith(("/", "\\")) or Path(output).is_dir():
-        folder = Path(output)
-    else:
-        folder = None
     paths = find_files(files)
-    reads = [*paths, model, config]
-    if folder is not None and not folder.parent.is_dir():
-        raise InputError(
-            f"cannot write to {folder}: there is no folder {folder.parent}"
-        )
-    if folder is not None and folder.exists() and not folder.is_dir():
-        raise InputError(f"cannot write to {folder}: it is not a folder")
+    folder = _folder(output)
     if folder is None:
         targets = [Path(output)]
+        folders = []
     else:
         targets = [folder / path.name for path in paths]
+        folders = [folder]
     try:
-        with new_folders(*([] if folder is None else [folder])), outputs(force=force):
-            _check_targets(targets, reads, force=force)
+        with new_folders(*folders), outputs(force=force):
+            _check_targets(targets, [*paths, model, config], force=force)
             correction = propcal.Correction.load(model)
-            sources = open_people(
-                paths,
-                missing=roles.na or [],
-                advice="apply needs a row for each person",
+            sources = _open_scored(
+                paths, model, correction, roles, score, targets, folder
             )
-            lacking = [
-                name for name in correction.reads if name not in sources[0].names
-            ]
-            if lacking:
-                about = {
-                    "reads": list(correction.reads),
-                    "columns": some_names(sources[0].names),
-                }
-                raise refused(
-                    "column missing",
-                    model=model,
-                    path=paths[0],
-                    column=lacking[0],
-                    **about,
-                )
-            check_same_columns(
-                [people for people in sources if people.count()],
-                as_text=writes_text(targets[0]),
-                only=None if folder is None else [score, *correction.reads],
-            )
-            if folder is None:
-                jobs = [(sources, targets[0])]
-            else:
-                jobs = [([s], t) for s, t in zip(sources, targets)]
+            jobs = [(sources, targets[0])]
+            if folder is not None:
+                jobs = [([people], t) for people, t in zip(sources, targets)]
             total = sum(people.count() for people in sources)
             with (
                 warnings_as_lines(),
@@ -358,9 +318,57 @@ def apply(
     if format == "json":
         typer.echo(_counted(correction, counted, column, targets))
     else:
-        say(
-            f"{counted.rows:,} rows with their corrected score in column {column!r}: {output}"
+        rows = f"{counted.rows:,} rows with their corrected score"
+        say(f"{rows} in column {column!r}: {output}")
+
+
+def _folder(output: str) -> Path | None:
+    """The folder to write to; None if the output is one file."""
+    folder = Path(output)
+    if not output.endswith(("/", "\\")) and not folder.is_dir():
+        return None
+    if not folder.parent.is_dir():
+        raise InputError(
+            f"cannot write to {folder}: there is no folder {folder.parent}"
         )
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"cannot write to {folder}: it is not a folder")
+    return folder
+
+
+def _open_scored(
+    paths: Sequence[Path],
+    model: Path,
+    correction: propcal.Correction,
+    roles: Roles,
+    score: str,
+    targets: Sequence[Path],
+    folder: Path | None,
+) -> Any:
+    """Open files of people, which must have the columns that a correction reads."""
+    from propcal.formats.table_files import writes_text
+    from propcal.reading.file_source import check_same_columns, open_people
+
+    sources = open_people(
+        paths, missing=roles.na or [], advice="apply needs a row for each person"
+    )
+    columns = sources[0].names
+    for name in correction.reads:
+        if name not in columns:
+            raise refused(
+                "column missing",
+                model=model,
+                path=paths[0],
+                column=name,
+                reads=list(correction.reads),
+                columns=some_names(columns),
+            )
+    check_same_columns(
+        [people for people in sources if people.count()],
+        as_text=writes_text(targets[0]),
+        only=None if folder is None else [score, *correction.reads],
+    )
+    return sources
 
 
 def _counted(
@@ -372,10 +380,15 @@ def _counted(
     """What was counted, as JSON; no file if it was refused."""
     from propcal.documents.data import json_text
 
-    about = {"format": "propcal-apply", "version": 1, "model_id": correction.model_id}
-    return json_text(
-        about | vars(summary) | {"column": column, "written": [*map(str, written)]}
-    )
+    content: dict[str, Any] = {
+        "format": "propcal-apply",
+        "version": 1,
+        "model_id": correction.model_id,
+        **vars(summary),
+        "column": column,
+        "written": [*map(str, written)],
+    }
+    return json_text(content)
 
 
 def _check_targets(
@@ -449,7 +462,7 @@ def export(
     output: Path | None = options.OUTPUT.option("--output -o FILE"),
     force: bool = FORCE,
 ) -> None:
-    """Write SQL, Python, R or JavaScript that corrects scores bit for bit as propcal
+    r"""Write SQL, Python, R or JavaScript that corrects scores bit for bit as propcal
     apply does.
 
     In SQL, a score that is NULL, NaN or not from 0 to 1 gives NULL, unless --invalid
@@ -461,8 +474,8 @@ def export(
       propcal export model.json --dialect postgres --score risk --table visits -o
       score.sql
 
-      propcal export model.json --dialect snowflake --score RISK --table VISITS --rename
-      race=RACE
+      propcal export model.json --dialect snowflake --score RISK --table VISITS \
+      --rename race=RACE
 
       propcal export model.json --language python -o propcal_score.py
 
@@ -492,9 +505,8 @@ def export(
             log("info", told(exported.caution))
     else:
         text = correction.to_code(language, unseen=cast(Any, sql.unseen))
-        summary = (
-            f"Scorer with {text.count(chr(10)):,} lines, {len(text) / 1000:,.0f} kB"
-        )
+        n_lines = text.count("\n")
+        summary = f"Scorer with {n_lines:,} lines, {len(text) / 1000:,.0f} kB"
     if output is None:
         typer.echo(text, nl=False)
         return

@@ -90,9 +90,8 @@ def demo(
         if people is None:
             example = real_people(0.05 if alpha is None else alpha, status.update)
         else:
-            example = generated_visits(
-                people, 0.1 if alpha is None else alpha, seed, status.update
-            )
+            alpha = 0.1 if alpha is None else alpha
+            example = generated_visits(people, alpha, seed, status.update)
         status.update("Auditing...")
         rows = [*example.files.values()][-1]
         compared = propcal.compare(
@@ -124,15 +123,19 @@ def real_people(alpha: float, say_step: Callable[[str], None]) -> Example:
         past, score="risk", unit="person-years", **columns
     )
     return Example(
-        f"{len(years):,} person-years of the RAND Health Insurance Experiment (open data), and a score "
-        "for five doctor visits or more in a year that was developed on people with free care. "
-        f"{len(past):,} person-years to correct it, {len(new):,} of other people to check it.",
-        "Is this score right for everyone?",
-        {"risk": "risk", "corrected": model},
-        model,
-        {"past.csv": past, "new.csv": new},
-        columns,
-        {"unit": "person-years"},
+        about=(
+            f"{len(years):,} person-years of the RAND Health Insurance Experiment "
+            "(open data), and a score for five doctor visits or more in a year that "
+            "was developed on people with free care. "
+            f"{len(past):,} person-years to correct it, "
+            f"{len(new):,} of other people to check it."
+        ),
+        title="Is this score right for everyone?",
+        scores={"risk": "risk", "corrected": model},
+        model=model,
+        files={"past.csv": past, "new.csv": new},
+        columns=columns,
+        names={"unit": "person-years"},
     )
 
 
@@ -147,7 +150,7 @@ def generated_visits(
     say_step("Generating visits...")
     visits = make_ed_visits(people, seed=seed)
     half = people // 2
-    three_quarters = people // 2 + people // 4
+    three_quarters = half + people // 4
     learn = visits[:half]
     adjust = visits[half:three_quarters]
     held_out = visits[three_quarters:]
@@ -164,14 +167,16 @@ def generated_visits(
             score(adjust), adjust["admitted"], sensitive_features=adjust[ATTRIBUTES]
         )
     return Example(
-        f"{people:,} generated emergency-department visits: {len(learn):,} to train a logistic regression "
-        f"that is not told race or gender, {len(adjust):,} to correct its scores, {len(held_out):,} held "
-        "out.",
-        "Admission risk of generated emergency-department visits",
-        {"base model": "risk", **methods},
-        methods["PMCBoost"],
-        {"held_out.csv": held_out[SHOWN].assign(risk=score(held_out))},
-        {"outcome": "admitted", "groups": ATTRIBUTES},
+        about=(
+            f"{people:,} generated emergency-department visits: {len(learn):,} to "
+            "train a logistic regression that is not told race or gender, "
+            f"{len(adjust):,} to correct its scores, {len(held_out):,} held out."
+        ),
+        title="Admission risk of generated emergency-department visits",
+        scores={"base model": "risk", **methods},
+        model=methods["PMCBoost"],
+        files={"held_out.csv": held_out[SHOWN].assign(risk=score(held_out))},
+        columns={"outcome": "admitted", "groups": ATTRIBUTES},
     )
 
 
@@ -193,12 +198,15 @@ def base_model(learn: pd.DataFrame) -> Callable[[pd.DataFrame], Any]:
 
 def _write(output: Path, example: Example, compared: propcal.Comparison) -> list[Path]:
     """Write the report, the correction and the data; returns the files."""
-    paths = [output / name for name in ("report.html", "model.json", *example.files)]
+    report = output / "report.html"
+    model = output / "model.json"
+    paths = [report, model]
     with outputs() as out:
-        compared.to_html(paths[0], title=example.title, correction=example.model)
-        example.model.correction_.save(paths[1])
-        for path, rows in zip(paths[2:], example.files.values()):
-            rows.to_csv(out.file(path), index=False)
+        compared.to_html(report, title=example.title, correction=example.model)
+        example.model.correction_.save(model)
+        for name, rows in example.files.items():
+            rows.to_csv(out.file(output / name), index=False)
+            paths.append(output / name)
     return paths
 
 
@@ -210,6 +218,7 @@ def _show(console: Console, example: Example, compared: propcal.Comparison) -> N
     from propcal.render.text import text
 
     def tell(sentence: str) -> None:
+        """Print a sentence as it is."""
         console.print(sentence, markup=False, highlight=False)
 
     last = [*compared.audits][-1]
@@ -233,30 +242,19 @@ def _losses(compared: propcal.Comparison) -> Document:
 
     names = (*LOSSES, "auroc", "brier")
     measures = [Column(name, MEASURE_NAMES[name].name, "decimal", 3) for name in names]
-    rows = [
-        {
-            "name": name,
-            **audit.losses["value"],
-            **audit.groups.iloc[0][["auroc", "brier"]],
-        }
-        for name, audit in compared.audits.items()
-    ]
+    rows = []
+    for name, audit in compared.audits.items():
+        of_everybody = audit.groups.iloc[0][["auroc", "brier"]]
+        rows.append({"name": name, **audit.losses["value"], **of_everybody})
     return Document("", "", [table("held-out", rows, measures=measures)])
 
 
 def _say_next(paths: list[Path], columns: Mapping[str, Any]) -> None:
+    report, model, *files = paths
     for line in ("Written:", *(f"  {path}" for path in paths)):
         say(line)
-    say(
-        f"Open {paths[0]} in a browser: the audit for a committee. Next, with these files or your own:"
-    )
+    opened = f"Open {report} in a browser: the audit for a committee."
+    say(f"{opened} Next, with these files or your own:")
     options = words("audit", Roles(score="risk", **columns))
-    command = [
-        "propcal",
-        "audit",
-        str(paths[-1]),
-        *options,
-        "--correction",
-        str(paths[1]),
-    ]
-    say(f"  {join([*command, '--html', 'report.html'])}")
+    command = ["propcal", "audit", str(files[-1]), *options]
+    say(f"  {join([*command, '--correction', str(model), '--html', 'report.html'])}")

@@ -29,7 +29,7 @@ from propcal.options import OUTPUT, UP_TO_1, AuditRule
 if TYPE_CHECKING:
     from propcal import Atoms
 
-COMPARE = {">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le}
+COMPARISONS = {">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le}
 # numbers of an audit that a condition limits: a table, and a column in the row of a
 # loss
 NUMBERS = {loss: ("losses", loss, "value") for loss in LOSSES}
@@ -38,7 +38,8 @@ NUMBERS |= {f"{loss}_rms": ("debiased", loss, "rms") for loss in CRITERIA}
 NAMES = (*NUMBERS, "oe", "unseen")
 WORDS = ("verdict", "same-people")  # conditions without a number
 OF_CORRECTION = ("same-people", "unseen")
-_FORM = re.compile(
+ALL_NAMES = (*NAMES, "within", *WORDS)
+_CONDITION = re.compile(
     r"\s*([a-zA-Z_.-]+)\s*(?:\[(.*)\])?\s*(>=|<=|>|<|)\s*([-+0-9.eE]+\s*%?|)\s*"
 )
 
@@ -80,13 +81,16 @@ class Gate:
     def __str__(self) -> str:
         if self.name == "within":
             return f"within {100 * self.limit:g}%"
-        values = ", ".join(f"{column}={level or ''}" for column, level in self.group)
-        what = f"{self.name}[{values}]" if values else self.name
+        what = self.name
+        if self.group:
+            levels = [f"{column}={level or ''}" for column, level in self.group]
+            what = f"{self.name}[{', '.join(levels)}]"
+        if not self.compare:
+            return what
+        limit = f"{self.limit:g}"
         if self.name == "unseen":
             limit = f"{100 * self.limit:g}%"
-        else:
-            limit = f"{self.limit:g}"
-        return f"{what} {self.compare} {limit}" if self.compare else what
+        return f"{what} {self.compare} {limit}"
 
     def value(self, audit: Any, unseen: float) -> float:
         """The number that is compared; NaN if it is not known."""
@@ -102,10 +106,15 @@ class Gate:
         """What the audit calls the group, or everybody."""
         from propcal.core.groups import Group
 
-        place = {name: i for i, name in enumerate(audit.settings["attributes"])}
-        return Group(
-            tuple(sorted(self.group, key=lambda pair: place.get(pair[0], len(place))))
-        ).name
+        attributes = list(audit.settings["attributes"])
+
+        def place(condition: tuple[str, str | None]) -> int:
+            attribute, _ = condition
+            if attribute in attributes:
+                return attributes.index(attribute)
+            return len(attributes)
+
+        return Group(tuple(sorted(self.group, key=place))).name
 
 
 @dataclass(frozen=True)
@@ -120,9 +129,11 @@ class Decision:
 
     def to_json(self) -> dict[str, Any]:
         """As an entry of the JSON."""
-        names = ("value", "decided", "passed")
-        return {"condition": str(self.gate)} | {
-            name: getattr(self, name) for name in names
+        return {
+            "condition": str(self.gate),
+            "value": self.value,
+            "decided": self.decided,
+            "passed": self.passed,
         }
 
 
@@ -131,7 +142,8 @@ def read_gates(
 ) -> list[Gate]:
     """Read ``pmc > 0.2``, ``oe[race=White] < 0.8``, ``within 20%`` or ``verdict``.
 
-    >>> [str(gate) for gate in read_gates(Gates(["pmc>.2", "oe[sex=F]<.8", "within 20%"]), None, None)]
+    >>> options = Gates(["pmc>.2", "oe[sex=F]<.8", "within 20%"])
+    >>> [str(gate) for gate in read_gates(options, None, None)]
     ['pmc > 0.2', 'oe[sex=F] < 0.8', 'within 20%']
     """
     check_number("rho", rho, **UP_TO_1)
@@ -142,9 +154,9 @@ def read_gates(
                 f"--fail-on {str(gate)!r} needs a correction",
                 next_step="Add --correction FILE",
             )
-    shares = {gate.limit for gate in gates if gate.name == "within"} | (
-        {within} - {None}
-    )
+    shares = {gate.limit for gate in gates if gate.name == "within"}
+    if within is not None:
+        shares.add(within)
     if len(shares) > 1:
         raise InputError(
             "--fail-on and --within name different shares", next_step="Use one of them"
@@ -153,68 +165,104 @@ def read_gates(
 
 
 def _gate(text: str, rho: float) -> Gate:
-    parts = _FORM.fullmatch(text)
-    # the screen says PMC
-    name, group, compare, number = (
-        (parts[1].lower(), *parts.groups()[1:]) if parts else ("", None, "", "")
-    )
-    if not name or (name not in (*WORDS, "within") and not (compare and number)):
+    parts = _CONDITION.fullmatch(text)
+    if parts is None:
+        raise unlike("--fail-on", repr(text), '"pmc > 0.2", or the word verdict')
+    name, group, compare, number = parts.groups()
+    name = name.lower()  # the terminal prints PMC
+    if name not in (*WORDS, "within") and not (compare and number):
         raise unlike("--fail-on", repr(text), '"pmc > 0.2", or the word verdict')
     if name == "within" and (group or compare or not number):
         raise unlike("--fail-on", repr(text), '"within 20%", the word and a share')
+
     problem = ""
-    step = None
-    if name in WORDS and (group or compare or number):
+    if name not in ALL_NAMES:
+        problem = f"{name!r} is unknown; use one of {', '.join(ALL_NAMES)}"
+    elif name in WORDS and (group or compare or number):
         problem = f"use the word {name} alone"
-    elif name not in (*NAMES, "within", *WORDS):
-        problem = (
-            f"{name!r} is unknown; use one of {', '.join((*NAMES, 'within', *WORDS))}"
-        )
     elif group is not None and name != "oe":
         problem = "only oe[...] can be asked of a group"
-    limit = math.nan
-    if not problem and number:
-        limit = share(number, f"--fail-on {text!r}:")
-        step = "Choose another limit"
-        if not math.isfinite(limit):
-            problem = "the limit is not a finite number"
-        elif not _possible(name, compare, limit, rho):
-            if name == "within":
-                problem = "a share is above 0% and below 100%"
-            else:
-                problem = "this can never hold"
     if problem:
-        raise InputError(f"--fail-on {text!r}: {problem}", next_step=step)
-    return Gate(name, compare, limit, () if group is None else _group(group, text))
+        raise InputError(f"--fail-on {text!r}: {problem}")
+
+    limit = math.nan
+    if number:
+        limit = share(number, f"--fail-on {text!r}:")
+        problem = _impossible(name, compare, limit, rho)
+        if problem:
+            raise InputError(
+                f"--fail-on {text!r}: {problem}", next_step="Choose another limit"
+            )
+    conditions = () if group is None else _group(group, text)
+    return Gate(name, compare, limit, conditions)
 
 
-def _possible(name: str, compare: str, limit: float, rho: float) -> bool:
-    """Whether a number of this name can ever be so; rates below rho count as rho."""
-    if compare.startswith("<"):
-        return limit >= 0 if compare == "<=" else limit > 0
-    largest = {
-        "mc": 1.0,
-        "pmc": 1 / rho,
-        "dc": -math.log(rho),
-        "unseen": 1.0,
-        "within": 1.0,
-    }
-    most = largest.get(re.split(r"[._]", name)[0], math.inf)
+def _impossible(name: str, compare: str, limit: float, rho: float) -> str:
+    """Why a limit makes no sense; empty if it does."""
+    if not math.isfinite(limit):
+        return "the limit is not a finite number"
     if name == "within":
-        return 0 < limit < most
-    if compare == ">=":
-        return limit <= most
-    return limit < most
+        return "" if 0 < limit < 1 else "a share is above 0% and below 100%"
+    largest = _largest(name, rho)
+    possible = {
+        ">": limit < largest,
+        ">=": limit <= largest,
+        "<": limit > 0,
+        "<=": limit >= 0,
+    }
+    return "" if possible[compare] else "this can never hold"
+
+
+def _largest(name: str, rho: float) -> float:
+    """The largest number of this name that there can be; rates below rho count as
+    rho.
+    """
+    if name == "unseen":
+        return 1.0
+    if name not in NUMBERS:
+        return math.inf
+    _, loss, _ = NUMBERS[name]
+    if loss == "dc":
+        return -math.log(rho)
+    return CRITERIA[loss](rho).largest_loss()
 
 
 def _group(text: str, condition: str) -> tuple[tuple[str, str | None], ...]:
     """The values of attributes; none after the equal sign is a missing value."""
-    pairs = [
-        part.partition("=") for part in next(csv.reader([text], skipinitialspace=True))
-    ]
-    if not pairs or not all(name.strip() and equals for name, equals, _ in pairs):
+    conditions = []
+    for part in next(csv.reader([text], skipinitialspace=True)):
+        name, equals, level = part.partition("=")
+        if not (name.strip() and equals):
+            raise unlike("--fail-on", repr(condition), '"oe[race=White, sex=F] < 0.8"')
+        conditions.append((name.strip(), level.strip() or None))
+    if not conditions:
         raise unlike("--fail-on", repr(condition), '"oe[race=White, sex=F] < 0.8"')
-    return tuple((name.strip(), level.strip() or None) for name, _, level in pairs)
+    return tuple(conditions)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What gates are decided by.
+
+    Attributes
+    ----------
+    audit
+        The result, with all its numbers.
+    shown
+        The same result as it is printed.
+    unseen
+        Share of people with levels that the correction does not know; NaN without one.
+    sites_off
+        What is wrong at some of the sites, if anything is.
+    same_people
+        Whether the correction was fitted to these people; None if it is not known.
+    """
+
+    audit: Any
+    shown: Any
+    unseen: float
+    sites_off: str
+    same_people: bool | None
 
 
 def decide(
@@ -232,113 +280,93 @@ def decide(
     Sites are compared by the score before its correction: an error at some of them is
     one of an audit.
     """
-    several = hasattr(result, "audits")
-    judged, printed = (
-        list(r.audits.values())[-1] if several else r for r in (result, shown)
-    )
-    if several or sites is None or not sites.claims:
-        off = ""
-    else:
-        off = f"sites: {sites.headline}"
-    known = (
-        correction is not None and "fingerprint" in correction.about
-    )  # which people it was fitted to
-    same = judged.settings["fitted_on_these"] if known else None
-    if correction is None:
-        unseen = math.nan
-    else:
+    sites_off = ""
+    if hasattr(result, "audits"):  # a comparison
+        result = list(result.audits.values())[-1]
+        shown = list(shown.audits.values())[-1]
+    elif sites is not None and sites.claims:
+        sites_off = f"sites: {sites.headline}"
+
+    unseen = math.nan
+    same_people = None
+    if correction is not None:
         unseen = correction.unseen_share(people)
-    return [
-        _decide(gate, options, judged, printed, unseen, off, same) for gate in gates
-    ]
+        if "fingerprint" in correction.about:
+            same_people = result.settings["fitted_on_these"]
+    evidence = Evidence(result, shown, unseen, sites_off, same_people)
+    return [_decide(gate, options, evidence) for gate in gates]
 
 
-Answer = tuple[
-    float | str | bool | None, str, str
-]  # a value, why the gate failed, why it is not decided
+# a value, why the gate failed, why it is not decided
+Answer = tuple[float | str | bool | None, str, str]
 
 
-def _decide(
-    gate: Gate,
-    options: Gates,
-    audit: Any,
-    shown: Any,
-    unseen: float,
-    off: str,
-    same: bool | None,
-) -> Decision:
+def _decide(gate: Gate, options: Gates, evidence: Evidence) -> Decision:
+    audit = evidence.audit
     if gate.name in ("verdict", "within"):
-        value, failure, unknown = _by_verdict(gate, audit, off)
+        value, failure, unknown = _by_verdict(gate, audit, evidence.sites_off)
     elif gate.name == "same-people":
-        if same is not None:
-            unknown = ""
-        else:
-            unknown = "the correction does not say which people it was fitted to"
-        value = same
-        failure = _fitted(audit) if same else ""
+        value, failure, unknown = _by_people(audit, evidence.same_people)
     else:
-        value, failure, unknown = _by_number(
-            gate, gate.value(audit, unseen), gate.value(shown, unseen)
-        )
+        number = gate.value(audit, evidence.unseen)
+        printed = gate.value(evidence.shown, evidence.unseen)
+        value, failure, unknown = _by_number(gate, number, printed)
     if not unknown and not failure and gate.name not in OF_CORRECTION:
         unknown = _untested(gate, audit, options)
     passed = not failure and (not unknown or options.allow_undecided)
     return Decision(gate, value, not unknown, passed, failure or unknown)
 
 
-def _by_verdict(gate: Gate, audit: Any, off: str) -> Answer:
+def _by_people(audit: Any, same_people: bool | None) -> Answer:
+    """By whether the correction was fitted to these people."""
+    if same_people is None:
+        unknown = "the correction does not say which people it was fitted to"
+        return None, "", unknown
+    return same_people, _fitted(audit) if same_people else "", ""
+
+
+def _by_verdict(gate: Gate, audit: Any, sites_off: str) -> Answer:
     """By the conclusion of the audit, any error that it shows, and for the verdict what
-    is `off` at sites.
+    is wrong at sites.
     """
-    if (
-        gate.name == "within" and audit.settings["within"] is None
-    ):  # the audit could not ask
+    if gate.name == "within" and audit.settings["within"] is None:
+        # the audit could not answer the question
         return None, "", _too_few(gate, audit.groups.iloc[0])
-    whole = gate.name == "verdict"
-    if whole and audit.verdict.errors:
+    conclusion = audit.verdict.conclusion
+    if gate.name == "verdict" and audit.verdict.errors:
         conclusion = finding.MISCALIBRATED
-    else:
-        conclusion = audit.verdict.conclusion
     why = f"the verdict is: {conclusion}"
     if conclusion.startswith((finding.MISCALIBRATED, finding.NOT_SHOWN)):
         return conclusion, why, ""
-    if whole and off:
-        return finding.MISCALIBRATED, off, ""
-    return (
-        conclusion,
-        "",
-        "" if conclusion.startswith((finding.NONE_FOUND, finding.SHOWN)) else why,
-    )
+    if gate.name == "verdict" and sites_off:
+        return finding.MISCALIBRATED, sites_off, ""
+    if conclusion.startswith((finding.NONE_FOUND, finding.SHOWN)):
+        return conclusion, "", ""
+    return conclusion, "", why
 
 
 def _by_number(gate: Gate, number: float, printed: float) -> Answer:
-    """By a number, of which only what is `printed` may be told."""
-    if math.isnan(printed) or isinstance(printed, Limit):
-        value = None
-    else:
+    """By a number, of which only what is `printed` may be revealed."""
+    value = None
+    if not math.isnan(printed) and not isinstance(printed, Limit):
         value = float(printed)
     what = str(gate).partition(f" {gate.compare} ")[0]
     if math.isnan(number):
         return value, "", f"{what} is not known for these data"
-    if not COMPARE[gate.compare](number, gate.limit):
+    if not COMPARISONS[gate.compare](number, gate.limit):
         return value, "", ""
     if math.isnan(printed):
-        return (
-            value,
-            "this holds; its value is not shown, because it rests on few people",
-            "",
-        )
-    if isinstance(printed, Limit):
-        least = f"{printed.side} "
-    elif printed != number:
-        least = "about "
-    else:
-        least = ""
+        why = "this holds; its value is not shown, because it rests on few people"
+        return value, why, ""
+
+    text = f"{printed:.4g}"
     if gate.name == "unseen":
         text = f"{100 * printed:.3g}%"
-    else:
-        text = f"{printed:.4g}"
-    return value, f"{what} is {least}{text}", ""
+    if isinstance(printed, Limit):
+        text = f"{printed.side} {text}"
+    elif printed != number:
+        text = f"about {text}"
+    return value, f"{what} is {text}", ""
 
 
 def _too_few(gate: Gate, everybody: Any) -> str:
@@ -346,9 +374,8 @@ def _too_few(gate: Gate, everybody: Any) -> str:
     from propcal.auditing.audit_claims import too_few_events
 
     rate = everybody["mean_score"]
-    why = too_few_events(
-        gate.limit, everybody["people"] * rate, rate, everybody["design_effect"]
-    )
+    expected = everybody["people"] * rate
+    why = too_few_events(gate.limit, expected, rate, everybody["design_effect"])
     return why or "there are too few events"
 
 
@@ -356,12 +383,11 @@ def _untested(gate: Gate, audit: Any, options: Gates) -> str:
     """Why the audit is no evidence that all is well; empty if it is."""
     if audit.settings["fitted_on_these"]:
         return _fitted(audit)
-    tested = audit.groups["finding"].isin(
-        (finding.TOO_LOW, finding.TOO_HIGH, finding.CHANCE)
-    )
+    findings = (finding.TOO_LOW, finding.TOO_HIGH, finding.CHANCE)
+    tested = audit.groups["finding"].isin(findings)
     if gate.name == "oe":
-        asked = tested[audit.groups["group"] == gate.group_name(audit)].any()
-        if asked:
+        is_group = audit.groups["group"] == gate.group_name(audit)
+        if tested[is_group].any():
             return ""
         return f"there are too few {audit.identity.unit} or events to test it"
     if tested.iloc[1:].any() or options.overall_only:
@@ -384,10 +410,9 @@ def end(decisions: Sequence[Decision]) -> None:
             log("note", f"{decision.gate} passes, although {decision.why}")
     failures = [decision for decision in decisions if not decision.passed]
     for decision in failures:
-        if decision.decided:
-            step = ""
-        else:
-            step = ". Add --allow-undecided to let it pass"
-        log("failed", f"{decision.gate}: {decision.why}{step}")
+        why = decision.why
+        if not decision.decided:
+            why += ". Add --allow-undecided to let it pass"
+        log("failed", f"{decision.gate}: {why}")
     if failures:
         raise typer.Exit(1)

@@ -1,12 +1,10 @@
-"""``propcal monitor``: add new periods to a state; is the score still right for every
-group?
-"""
+"""``propcal monitor``: add periods to a state, and see if the score is still right."""
 
 from __future__ import annotations
 
 from dataclasses import fields, replace
 from datetime import date, timedelta
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -67,7 +65,7 @@ def monitor(
     recalibrate: bool = METHOD.flag(),
     fail_on: list[str] | None = options.OUTPUT.option("alarm|new-alarm"),
 ) -> None:
-    """Watch a score over time and raise an alarm when it is clear that it is wrong for
+    r"""Watch a score over time and raise an alarm when it is clear that it is wrong for
     a group.
 
     Each run adds the new periods of the files to the state. You may look as often as
@@ -81,8 +79,8 @@ def monitor(
       propcal monitor 2026-03.csv --state risk.monitor --time admitted_at
       --score risk --outcome died --groups race,sex --delay 30d
 
-      propcal monitor 2026-04.csv --state risk.monitor --html risk.html --fail-on
-      new-alarm
+      propcal monitor 2026-04.csv --state risk.monitor --html risk.html \
+      --fail-on new-alarm
 
       propcal monitor 2026-03-corrected.csv --state risk.monitor --replace 2026-03
 
@@ -106,15 +104,7 @@ def monitor(
         if word not in ("alarm", "new-alarm"):
             raise InputError(f"--fail-on {word!r}: write alarm or new-alarm")
     out = replace(out, force=True)
-    out.check(files)
-    if files:  # without files, the state is only read
-        check_file(state, files, force=True)
-    if state.resolve() in [path.resolve() for path in out.files.values()]:
-        raise InputError(
-            f"--state and {listed(list(out.files))} must be different files"
-        )
-    if replaced and not files:
-        raise InputError("--replace needs the files to replace it with")
+    _check_files(files, state, replaced, out)
     settings = _settings(roles, calendar, rule)
     new = not state.exists()
     if new:
@@ -124,47 +114,70 @@ def monitor(
     before = watched.settings
     if not new:
         _update(watched, settings, roles, names)
+
+    added = Added()
+    course = None
     with warnings_as_lines():
         with progress("Reading") as done:
-            more = {
-                "as_of": as_of,
-                "na": roles.na or [],
-                "memory_limit": reading.memory_limit,
-            }
-            settings = more | {"replace": replaced or [], "progress": done}
-            added = watched.add(files, **settings) if files else Added()
+            if files:
+                added = watched.add(
+                    files,
+                    as_of=as_of,
+                    na=roles.na or [],
+                    memory_limit=reading.memory_limit,
+                    replace=replaced or [],
+                    progress=done,
+                )
         with working("Computing the evidence...") as update:
             if recalibrate:
                 update("Fitting on recent periods...")
             if watched.periods:
                 course = watched.course(recalibrate=recalibrate)
-            else:
-                course = None
-    # type: ignore[arg-type]
-    content = "null"
-    seen = cache(lambda suppress: protected_course(course, suppress))
+    if course is None:
+        _show_nothing(added, watched, out, read=bool(files))
+        return
+
+    shown = cache(partial(protected_course, course))
     with outputs(force=True) as changes:
-        if course is not None:
-            if files and (added.changed or new or watched.settings != before):
-                watched.save(state)
-                if new:
-                    changes.unless_changed(state, None)
-            content = out.write(
-                output=course.to_json,
-                html=lambda n: seen(n).to_html(suppress=0),
-                metrics=lambda n: seen(n).to_metrics(suppress=0, state=state.name),
-            )
+        if files and (added.changed or new or watched.settings != before):
+            watched.save(state)
+            if new:
+                changes.unless_changed(state, None)
+        content = out.write(
+            output=course.to_json,
+            html=lambda n: shown(n).to_html(suppress=0),
+            metrics=lambda n: shown(n).to_metrics(suppress=0, state=state.name),
+        )
     if not out.as_json:
         _say_added(added, watched, read=bool(files))
-        say(
-            "There is nothing to add yet, so no state was written."
-            if course is None
-            else ""
-        )
-    if course is not None or out.as_json:
-        out.show(content, lambda n: seen(n)._document())
+        say("")
+    out.show(content, lambda n: shown(n)._document())
     for word in fail_on or []:
         _fail(word, course, added)
+
+
+def _check_files(
+    files: list[Path] | None, state: Path, replaced: list[str] | None, out: Output
+) -> None:
+    """Refuse files that cannot be written, or that are one file."""
+    out.check(files)
+    if files:  # without files, the state is only read
+        check_file(state, files, force=True)
+    if state.resolve() in [path.resolve() for path in out.files.values()]:
+        raise InputError(
+            f"--state and {listed(list(out.files))} must be different files"
+        )
+    if replaced and not files:
+        raise InputError("--replace needs the files to replace it with")
+
+
+def _show_nothing(added: Added, monitor: Monitor, out: Output, *, read: bool) -> None:
+    """Print that there are no periods yet."""
+    if out.as_json:
+        out.show("null")
+        return
+    _say_added(added, monitor, read=read)
+    say("There is nothing to add yet, so no state was written.")
 
 
 def _say_added(added: Added, monitor: Monitor, *, read: bool) -> None:
@@ -176,9 +189,8 @@ def _say_added(added: Added, monitor: Monitor, *, read: bool) -> None:
 
     ready = None
     if added.held_back:
-        ready = monitor.calendar.end(min(added.held_back)) + timedelta(
-            days=days(monitor.delay)
-        )
+        delay = timedelta(days=days(monitor.delay))
+        ready = monitor.calendar.end(min(added.held_back)) + delay
     for line in periods_added(added, monitor.identity, monitor.delay, ready, read=read):
         say(line)
 
@@ -190,14 +202,13 @@ def _settings(roles: Roles, *others: Any) -> dict[str, Any]:
     from propcal.monitoring.monitor import MonitorSettings
 
     options = given(roles, *others)
-    settings = {
-        f.name: options[f.name] for f in fields(MonitorSettings) if f.name in options
-    }
-    rule = {
+    names = [field.name for field in fields(MonitorSettings)]
+    settings = {name: options[name] for name in names if name in options}
+    how = {
         name: options[name] for name in ("intersections", "missing") if name in options
     }
-    if rule or roles.groups or roles.cuts or roles.where or roles.as_levels:
-        settings["groups"] = groups_of(roles, **rule)
+    if how or roles.groups or roles.cuts or roles.where or roles.as_levels:
+        settings["groups"] = groups_of(roles, **how)
     return settings
 
 
@@ -220,30 +231,24 @@ def _update(
     watched: Monitor, settings: dict[str, Any], roles: Roles, names: Identity
 ) -> None:
     """Change the settings that may change, and the names that are given."""
-    if (
-        "groups" in settings and not roles.groups
-    ):  # only how groups are made of the columns was given
-        settings["groups"] = replace(
-            settings["groups"], columns=watched.columns.definition.columns
-        )
+    if "groups" in settings and not roles.groups:
+        # only how groups are made of the columns was given
+        columns = watched.columns.definition.columns
+        settings["groups"] = replace(settings["groups"], columns=columns)
     watched.change(settings)
     for name, value in given(names).items():
         setattr(watched, name, value)
 
 
-def _fail(word: str, course: Course | None, added: Added) -> None:
+def _fail(word: str, course: Course, added: Added) -> None:
     """Exit with code 1 if an alarm stands, or if this run raised one."""
-    if course is None:
-        return
     if word == "alarm":
         alarms = course.alarms
+        what = "an alarm stands for"
     else:
         alarms = course.new_alarms(added.changed)
+        what = "a new alarm was raised for"
     labels = list(dict.fromkeys(alarm.label for alarm in alarms))
     if labels:
-        if word == "alarm":
-            what = "an alarm stands for"
-        else:
-            what = "a new alarm was raised for"
         log("error", f"{word}: {what} {'; '.join(labels)}")
         raise typer.Exit(1)

@@ -1,5 +1,4 @@
-"""Options as texts, such as ``age=40,65`` or ``2^-16``, on the command line and in a
-TOML file.
+"""Options as texts, such as ``age=40,65``, on the command line and in a TOML file.
 
 In the file, common keys stand at the top, and each command may have a table; the
 command line wins.
@@ -22,10 +21,15 @@ import typer
 from propcal.core.arguments import refuse_special
 from propcal.errors import FileFormatError, InputError, refused
 
-# a dotted key of n parts takes memory in proportion to n * n
-MOST_BYTES = 1 << 16
+MOST_BYTES = 1 << 16  # of a configuration
+# in a line of it: a dotted key of n parts takes memory in proportion to n * n
 MOST_DOTS = 1_000
 COLUMNS = "COLUMNS"  # the metavar of options that list columns with commas between them
+POWER_OF_TWO = re.compile(
+    r"\s*(2\s*(?:\*\*|\^)\s*-\s*(\d{1,3})|1\s*/\s*(\d{1,30})|[\d.eE+-]+)\s*"
+)
+# flags that are no options of a command
+NOT_IN_FILES = ("--config", "--help", "--help-all")
 
 
 def unlike(option: str, text: str, example: str) -> InputError:
@@ -45,13 +49,16 @@ def names(texts: Sequence[str], option: str = "--groups") -> list[str]:
     try:
         rows = list(csv.reader(texts, skipinitialspace=True))
     except csv.Error:  # a line break, or a name longer than csv accepts
-        example = """race,'"height, cm"'"""
-        step = f"write it like {example}: put a name with commas or quotes in quotes, and double its own"
+        step = (
+            """write it like race,'"height, cm"': put a name with commas or quotes """
+            "in quotes, and double its own"
+        )
         raise InputError(option, next_step=step, between=": ") from None
+
     columns = [name.strip() for row in rows for name in row if name.strip()]
-    twice = next((name for name in columns if columns.count(name) > 1), None)
-    if twice is not None:
-        raise InputError(f"{option}: {twice!r} is listed twice")
+    for name in columns:
+        if columns.count(name) > 1:
+            raise InputError(f"{option}: {name!r} is listed twice")
     return columns
 
 
@@ -100,9 +107,8 @@ def renamed(texts: Sequence[str], option: str) -> dict[str, str]:
     for text in texts:
         name, equals, value = text.rpartition("=")
         if not (name and equals and value):
-            raise unlike(
-                option, repr(text), "icu=boolean" if option == "--type" else "race=RACE"
-            )
+            example = "icu=boolean" if option == "--type" else "race=RACE"
+            raise unlike(option, repr(text), example)
         pairs[name] = value
     return pairs
 
@@ -111,11 +117,8 @@ def _pairs(option: str, texts: Sequence[str], example: str) -> list[tuple[str, s
     pairs = []
     for text in texts:
         name, equals, value = (part.strip() for part in text.partition("="))
-        if (
-            not (name and equals and value)
-            or value.startswith("=")
-            or name[-1] in "<>!"
-        ):
+        complete = name and equals and value
+        if not complete or value.startswith("=") or name[-1] in "<>!":
             raise unlike(option, repr(text), example)
         pairs.append((name, value))
     if len({name for name, _ in pairs}) < len(pairs):
@@ -133,32 +136,38 @@ def floats(text: str) -> list[float]:
 
 def depth(text: str, _: str = "") -> str | int:
     """Read --intersections: a word or a number."""
-    return int(text) if re.fullmatch(r"[0-9]{1,9}", text) else text
+    if re.fullmatch(r"[0-9]{1,9}", text):
+        return int(text)
+    return text
 
 
 def resolution(text: str, option: str = "--resolution") -> float:
     """Read --resolution: a power of two, as 2**-16, 2^-16, 1/65536 or a number.
 
-    >>> resolution("2**-10") == resolution("2^-10") == resolution("1/1024") == resolution("0.0009765625")
-    True
+    >>> {resolution(text) for text in ("2**-10", "2^-10", "1/1024", "0.0009765625")}
+    {0.0009765625}
     """
-    parts = re.fullmatch(
-        r"\s*(2\s*(?:\*\*|\^)\s*-\s*(\d{1,3})|1\s*/\s*(\d{1,30})|[\d.eE+-]+)\s*", text
-    )
-    value = 0.0
-    if parts and parts[2]:
-        value = 2.0 ** -min(int(parts[2]), 1000)
-    elif parts and parts[3]:
-        value = 1 / int(parts[3]) if int(parts[3]) else 0.0
-    elif parts:
-        value = (floats(text) or [0.0])[0]
-    if not 0 < value < 1 or log2(value) != int(log2(value)) or value < 2.0**-32:
-        if 0 < value < 1:
-            near = f"2**-{min(max(round(-log2(value)), 1), 32)}"
-        else:
-            near = "2**-16"
+    value = _power_of_two(text)
+    if not 0 < value < 1:
+        raise refused("resolution", option=option, text=text, near="2**-16")
+    exponent = -log2(value)
+    if exponent != int(exponent) or exponent > 32:
+        near = f"2**-{min(max(round(exponent), 1), 32)}"
         raise refused("resolution", option=option, text=text, near=near)
     return value
+
+
+def _power_of_two(text: str) -> float:
+    """The number that a text stands for; 0 if there is none."""
+    parts = POWER_OF_TWO.fullmatch(text)
+    if parts is None:
+        return 0.0
+    _, exponent, divisor = parts.groups()
+    if exponent:
+        return 2.0 ** -min(int(exponent), 1000)
+    if divisor:
+        return 1 / int(divisor) if int(divisor) else 0.0
+    return (floats(text) or [0.0])[0]
 
 
 def edges(text: str, _: str = "") -> str | list[float]:
@@ -167,7 +176,9 @@ def edges(text: str, _: str = "") -> str | list[float]:
     >>> edges("quantile"), edges("0,0.1,1")
     ('quantile', [0.0, 0.1, 1.0])
     """
-    return floats(text) or text if "," in text else text
+    if "," in text:
+        return floats(text) or text
+    return text
 
 
 def share(text: str, option: str = "--within") -> float:
@@ -176,8 +187,9 @@ def share(text: str, option: str = "--within") -> float:
     >>> share("20%"), share("0.2")
     (0.2, 0.2)
     """
+    whole = 100 if "%" in text else 1
     try:
-        return float(text.strip().removesuffix("%")) / (100 if "%" in text else 1)
+        return float(text.strip().removesuffix("%")) / whole
     except ValueError:
         raise InputError(
             f"{option} {text!r} is not a share", next_step="write it as 20% or 0.2"
@@ -189,7 +201,9 @@ def number_or_word(text: str, _: str = "") -> str | float:
     try:
         return float(text)
     except ValueError:
-        return text.lower() if text.lower() == "none" else text
+        if text.lower() == "none":
+            return "none"
+        return text
 
 
 def day(text: str, option: str = "--as-of") -> date:
@@ -225,64 +239,67 @@ def written(value: Any, metavar: str) -> list[str]:
     """The texts that give an option this value, one for each time that the option is
     repeated.
 
-    >>> written({"age": [40.0, 65.0]}, "COLUMN=NUMBERS"), written(["a", "b, c"], COLUMNS), written(["NA"], "")
-    (['age=40,65'], ['a,"b, c"'], ['NA'])
+    >>> written({"age": [40.0, 65.0]}, "COLUMN=NUMBERS")
+    ['age=40,65']
+    >>> written(["a", "b, c"], COLUMNS), written(["NA"], "")
+    (['a,"b, c"'], ['NA'])
     """
-    if isinstance(
-        value, Mapping
-    ):  # tables of tables, such as labels of columns, have a point between names
-        inner = {
-            name: part if isinstance(part, Mapping) else {None: part}
-            for name, part in value.items()
-        }
-        parts = [
-            (name, level, part)
-            for name, levels in inner.items()
-            for level, part in levels.items()
-        ]
-        return [
-            f"{name}{'' if level is None else f'.{level}'}={joined(part)}"
-            for name, level, part in parts
-        ]
-    together = metavar in (COLUMNS, "KIND|EDGES") or not isinstance(value, list)
-    if together:
+    if isinstance(value, Mapping):
+        return _written_table(value)
+    if metavar in (COLUMNS, "KIND|EDGES") or not isinstance(value, list):
         return [joined(value)]
     return [joined(part) for part in value]
 
 
+def _written_table(table: Mapping[str, Any]) -> list[str]:
+    """A text for each entry; in tables of tables, such as labels of columns, there is a
+    point between the names.
+    """
+    texts = []
+    for name, entry in table.items():
+        if isinstance(entry, Mapping):
+            for level, part in entry.items():
+                texts.append(f"{name}.{level}={joined(part)}")
+        else:
+            texts.append(f"{name}={joined(entry)}")
+    return texts
+
+
 def joined(value: Any) -> str:
     """Values with commas between them; a name with a comma is quoted."""
-    parts = value if isinstance(value, list) else [value]
-    texts = [f"{part:.15g}" if isinstance(part, float) else str(part) for part in parts]
-    if len(texts) == 1 and not isinstance(value, list):
-        return texts[0]
+    if not isinstance(value, list):
+        return _plain_text(value)
+    texts = [_plain_text(part) for part in value]
     return ",".join(f'"{text}"' if "," in text else text for text in texts)
+
+
+def _plain_text(value: Any) -> str:
+    """A number without needless digits, or any other value."""
+    if isinstance(value, float):
+        return f"{value:.15g}"
+    return str(value)
 
 
 def read_config(ctx: typer.Context, path: Path | None) -> Path | None:
     """Use the content of the file as defaults of this command."""
     if path is not None:
         assert ctx.parent is not None
-        commands: dict[str, Any] = ctx.parent.command.commands  # type: ignore[attr-defined]  # of the app
-        options = {name: _options(command) for name, command in commands.items()}
-        ctx.default_map = config_options(
-            _load(path), str(ctx.info_name), options, str(path)
-        )
+        app: Any = ctx.parent.command
+        options = {name: _options(command) for name, command in app.commands.items()}
+        content = _load(path)
+        command_name = str(ctx.info_name)
+        ctx.default_map = config_options(content, command_name, options, str(path))
     return path
 
 
 def _options(command: Any) -> dict[str, Any]:
     """The long flags of a command, as keys."""
-    found = {}
+    options = {}
     for parameter in command.params:
         for flag in parameter.opts:
-            if flag.startswith("--") and flag not in (
-                "--config",
-                "--help",
-                "--help-all",
-            ):
-                found[_key(flag)] = parameter
-    return found
+            if flag.startswith("--") and flag not in NOT_IN_FILES:
+                options[_key(flag)] = parameter
+    return options
 
 
 def _key(text: str) -> str:
@@ -294,28 +311,24 @@ def _key(text: str) -> str:
 
 
 def _load(path: Path) -> dict[str, Any]:
+    """The content of a configuration."""
     refuse_special(path)
     try:
         with path.open("rb") as file:
             content = file.read(MOST_BYTES + 1)
         if len(content) > MOST_BYTES:
-            raise FileFormatError(
-                f"{path} is too large for a configuration: more than {MOST_BYTES:,} bytes"
-            )
+            limit = f"more than {MOST_BYTES:,} bytes"
+            raise FileFormatError(f"{path} is too large for a configuration: {limit}")
         if any(line.count(b".") > MOST_DOTS for line in content.splitlines()):
-            raise FileFormatError(
-                f"{path} has more than {MOST_DOTS:,} dots in one line"
-            )
+            limit = f"more than {MOST_DOTS:,} dots in one line"
+            raise FileFormatError(f"{path} has {limit}")
         return tomllib.loads(content.decode("utf-8-sig"))
     except FileNotFoundError:
         raise InputError(f"--config: there is no file {path}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise FileFormatError(f"{path} is not valid TOML: {error}") from None
-    except (
-        ValueError,
-        OverflowError,
-        RecursionError,
-    ):  # numbers of thousands of digits, deeply nested lists
+    except (ValueError, OverflowError, RecursionError):
+        # numbers of thousands of digits, or deeply nested lists
         raise FileFormatError(f"{path} is not TOML that propcal can read") from None
 
 
@@ -323,15 +336,12 @@ def config_options(
     content: dict[str, Any], command: str, options: dict[str, dict[str, Any]], path: str
 ) -> dict[str, Any]:
     """The options of one command in the file, by parameter name."""
-    known = {key for own in options.values() for key in own}
+    known = {*options}
+    for of_command in options.values():
+        known |= of_command.keys()
     common = {key: value for key, value in content.items() if key not in options}
     for key in common:
-        _refuse_unknown(key, known | set(options), path)
-    chosen = {
-        _key(key): value
-        for key, value in common.items()
-        if _key(key) in options[command]
-    }
+        _refuse_unknown(key, known, path)
     for name in options:
         table = content.get(name, {})
         if not isinstance(table, dict):
@@ -340,23 +350,29 @@ def config_options(
             )
         for key in table:
             _refuse_unknown(key, options[name], f"{path}, [{name}]")
+
+    parameters = options[command]
+    chosen = {_key(key): value for key, value in common.items()}
     chosen |= {_key(key): value for key, value in content.get(command, {}).items()}
-    return {
-        options[command][key].name: _value(key, value, options[command][key], path)
-        for key, value in chosen.items()
-    }
+    values = {}
+    for key, value in chosen.items():
+        if key in parameters:  # else it is an option of other commands
+            parameter = parameters[key]
+            values[parameter.name] = _value(key, value, parameter, path)
+    return values
 
 
 def _refuse_unknown(key: str, known: Iterable[str], path: str) -> None:
-    if _key(key) not in known:
-        near = get_close_matches(_key(key), list(known), n=1)
-        if near:
-            hint = f"Did you mean {near[0]!r}?"
-        else:
-            hint = f"the options are {sorted(known)}"
-        raise InputError(
-            f"{path}: there is no option {key!r}", argument=key, next_step=hint
-        )
+    if _key(key) in known:
+        return
+    near = get_close_matches(_key(key), list(known), n=1)
+    if near:
+        hint = f"Did you mean {near[0]!r}?"
+    else:
+        hint = f"the options are {sorted(known)}"
+    raise InputError(
+        f"{path}: there is no option {key!r}", argument=key, next_step=hint
+    )
 
 
 def _value(key: str, value: Any, parameter: Any, path: str) -> Any:
@@ -364,20 +380,20 @@ def _value(key: str, value: Any, parameter: Any, path: str) -> Any:
     if isinstance(value, dict):
         value = written(value, parameter.metavar)
     if parameter.multiple:
+        if isinstance(value, list) and parameter.metavar == COLUMNS:
+            return [joined(value)]  # each entry is one whole name
         parts = value if isinstance(value, list) else [value]
-        if (
-            isinstance(value, list) and parameter.metavar == COLUMNS
-        ):  # each entry is one whole name
-            return [joined(parts)]
         return [str(part) for part in parts]
-    if getattr(parameter, "is_flag", False) and not isinstance(value, bool):
+
+    is_flag = getattr(parameter, "is_flag", False)
+    if is_flag and not isinstance(value, bool):
         raise InputError(f"{path}: {key!r} must be true or false", argument=key)
-    if isinstance(value, bool) and not getattr(parameter, "is_flag", False):
+    if isinstance(value, bool) and not is_flag:
         raise InputError(f"{path}: {key!r} cannot be true or false", argument=key)
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)  # 1e5 is a whole number, also where one is asked for
-    if isinstance(value, list):
-        return joined(value)
     if isinstance(value, bool):
         return value
+    if isinstance(value, list):
+        return joined(value)
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))  # 1e5 is a whole number, also where one is asked for
     return str(value)

@@ -1,5 +1,4 @@
-"""What a command says, and where its result goes: lines, progress, and files that are
-checked beforehand.
+"""What a command prints, and where its result goes: lines, progress, checked files.
 
 ``--quiet`` and ``--log json`` work with every command, wherever they stand, and for
 wrong use as well: they are taken from the command line before a command sees it.
@@ -32,8 +31,12 @@ if TYPE_CHECKING:
     from propcal.documents.blocks import Document
 
 # the kinds of lines on standard error: how they begin, and their level in JSON
-KINDS = {"info": ("", "info"), "note": ("propcal: note: ", "warning")}
-KINDS |= {"failed": ("propcal: failed: ", "error"), "error": ("propcal: ", "error")}
+KINDS = {
+    "info": ("", "info"),
+    "note": ("propcal: note: ", "warning"),
+    "failed": ("propcal: failed: ", "error"),
+    "error": ("propcal: ", "error"),
+}
 Reads = Path | list[Path] | None  # a file that a command reads, or files and patterns
 
 
@@ -44,9 +47,8 @@ class Voice:
     quiet: bool = False
     as_json: bool = False
     command: str = ""
-    interrupted: str = (
-        ""  # what to say if it is interrupted, in place of which files it wrote
-    )
+    # what to print if it is interrupted, instead of the files that it wrote
+    interrupted: str = ""
 
     @property
     def may_draw(self) -> bool:
@@ -65,13 +67,13 @@ def say(text: str) -> None:
 
 def log(kind: Literal["info", "note", "failed", "error"], text: str) -> None:
     """Print one line on standard error; only errors if the command is to be quiet."""
-    begin, level = KINDS[kind]
+    beginning, level = KINDS[kind]
     if voice.quiet and level != "error":
         return
     if voice.as_json:
         record(level, text)
     else:
-        typer.echo(plain(begin + text), err=True)
+        typer.echo(plain(beginning + text), err=True)
 
 
 def echo(text: str) -> None:
@@ -82,15 +84,15 @@ def echo(text: str) -> None:
 
 def record(level: str, message: str, **more: object) -> None:
     """Write one line of JSON on standard error."""
-    time = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    about = {
-        "time": time,
+    time = datetime.now(UTC).isoformat(timespec="milliseconds")
+    entry = {
+        "time": time.replace("+00:00", "Z"),
         "level": level,
         "command": voice.command,
         "message": plain(message),
     }
     with suppress(OSError, ValueError):  # standard error may be closed
-        typer.echo(json.dumps(about | more, ensure_ascii=False), err=True)
+        typer.echo(json.dumps(entry | more, ensure_ascii=False), err=True)
 
 
 def listen(arguments: Sequence[str], commands: Sequence[str]) -> list[str]:
@@ -100,7 +102,8 @@ def listen(arguments: Sequence[str], commands: Sequence[str]) -> list[str]:
     voice.quiet = False
     voice.as_json = False
     voice.interrupted = ""
-    voice.command = next((word for word in arguments if word in commands), "")
+    named_commands = [word for word in arguments if word in commands]
+    voice.command = named_commands[0] if named_commands else ""
     rest: list[str] = []
     words = iter(arguments)
     for word in words:
@@ -119,16 +122,16 @@ def listen(arguments: Sequence[str], commands: Sequence[str]) -> list[str]:
 
 
 class _Lines(logging.Handler):
-    """Says what the library logs."""
+    """Prints what the library logs."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Say one line."""
+        """Print one line."""
         text = record.getMessage()
         log("info" if voice.may_draw else "note", text)
 
 
 def logged(run: Callable[[], int], written: Callable[[], Sequence[Path]]) -> int:
-    """The exit code of a command; in JSON, the last line tells it, and which files were
+    """The exit code of a command; in JSON, the last line has it, and which files were
     written.
     """
     began = perf_counter()
@@ -140,9 +143,10 @@ def logged(run: Callable[[], int], written: Callable[[], Sequence[Path]]) -> int
     finally:
         logger.removeHandler(lines)
     if voice.as_json:
-        more = {"exit_code": code, "seconds": round(perf_counter() - began, 3)}
+        level = "error" if code else "info"
+        seconds = round(perf_counter() - began, 3)
         files = [str(path) for path in written()]
-        record("error" if code else "info", "ended", **more, written=files)
+        record(level, "ended", exit_code=code, seconds=seconds, written=files)
     return code
 
 
@@ -181,8 +185,12 @@ class Output:
     @property
     def files(self) -> dict[str, Path]:
         """The files to write, by their options."""
-        pages = {"--html": self.html, "--md": self.markdown}
-        named = pages | {"--output": self.output, "--metrics": self.metrics}
+        named = {
+            "--html": self.html,
+            "--md": self.markdown,
+            "--output": self.output,
+            "--metrics": self.metrics,
+        }
         return {flag: path for flag, path in named.items() if path is not None}
 
     @property
@@ -197,15 +205,9 @@ class Output:
         for path in self.files.values():
             check_file(path, *reads, self.config, force=self.force)
         for flag, path in self.files.items():
-            what, *endings = LISTS["endings"].get(flag, ("",))
-            if endings and path.suffix and path.suffix.lower() not in endings:
-                if path.suffix == ".pdf":
-                    step = "Print the page from a browser to get a PDF"
-                else:
-                    step = None
-                problem = f"{flag} {path}: {flag} writes {what}, so the name must end in {endings[0]}"
-                raise InputError(problem, next_step=step)
-        if len({path.resolve() for path in self.files.values()}) < len(self.files):
+            _check_ending(flag, path)
+        different = {path.resolve() for path in self.files.values()}
+        if len(different) < len(self.files):
             raise InputError(f"{listed(list(self.files))} must be different files")
 
     def write(self, **forms: Callable[[int], str]) -> str:
@@ -215,16 +217,16 @@ class Output:
         `forms` make the text of each file, by the name of its field, with counts below
         a number protected.
         """
+        content = ""
         if self.output or self.as_json:
             content = forms["output"](self.suppress or 0)
-        else:
-            content = ""
         below = FEWEST_SHOWN if self.suppress is None else self.suppress
         with outputs(force=self.force):
             write_text(f"{content}\n", self.output)
             for name in ("html", "markdown", "metrics"):
                 path = getattr(self, name)
-                write_text("" if path is None else forms[name](below), path)
+                text = "" if path is None else forms[name](below)
+                write_text(text, path)
         return content
 
     def show(
@@ -239,9 +241,24 @@ class Output:
             typer.echo(content)
             return
         for i, document in enumerate(documents):
-            draw(text(document(self.suppress or 0), full=full or i > 0))
+            in_full = full or i > 0
+            draw(text(document(self.suppress or 0), full=in_full))
         if self.files:
             say(f"Written: {', '.join(map(str, self.files.values()))}")
+
+
+def _check_ending(flag: str, path: Path) -> None:
+    """Refuse a file that is named for something else than the option writes."""
+    if flag not in LISTS["endings"]:
+        return
+    content, *endings = LISTS["endings"][flag]
+    if not path.suffix or path.suffix.lower() in endings:
+        return
+    step = None
+    if path.suffix == ".pdf":
+        step = "Print the page from a browser to get a PDF"
+    rule = f"{flag} writes {content}, so the name must end in {endings[0]}"
+    raise InputError(f"{flag} {path}: {rule}", next_step=step)
 
 
 def draw(shown: Any, **look: Any) -> None:
@@ -264,14 +281,12 @@ def check_file(path: Path | str, *reads: Reads, force: bool) -> None:
     """
     from propcal.reading.file_source import find_files
 
-    single = [one for one in reads if one is None or isinstance(one, Path)]
-    several = [
-        one
-        for some in reads
-        if isinstance(some, list) and some
-        for one in find_files(some)
-    ]
-    check_target(path, force=force, reads=[*several, *single])
+    paths: list[Path | None] = []
+    for one in reads:
+        if isinstance(one, list) and one:
+            paths += find_files(one)
+    paths += [one for one in reads if not isinstance(one, list)]
+    check_target(path, force=force, reads=paths)
 
 
 @contextmanager
@@ -298,29 +313,24 @@ def progress(
     if console is None:
         yield None
         return
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        TaskProgressColumn,
-        TextColumn,
-        TimeRemainingColumn,
-    )
+    from rich import progress as rich_progress
 
     columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TaskProgressColumn(),
-        TimeRemainingColumn(),
+        rich_progress.TextColumn("{task.description}"),
+        rich_progress.BarColumn(),
+        rich_progress.TaskProgressColumn(),
+        rich_progress.TimeRemainingColumn(),
     )
-    with Progress(*columns, console=console, transient=True) as bar:
+    with rich_progress.Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(text, total=total)
-        yield (
-            lambda done: (
+
+        def show(done: float) -> None:
+            if by_parts:
                 bar.advance(task, done)
-                if by_parts
-                else bar.update(task, completed=done)
-            )
-        )
+            else:
+                bar.update(task, completed=done)
+
+        yield show
 
 
 @contextmanager
@@ -329,10 +339,12 @@ def warnings_as_lines() -> Iterator[None]:
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always", UserWarning)
         yield
-    messages = [
-        warning.message for warning in seen if issubclass(warning.category, UserWarning)
+    notes = [
+        _note(warning.message)
+        for warning in seen
+        if issubclass(warning.category, UserWarning)
     ]
-    for text in dict.fromkeys(map(_note, messages)):
+    for text in dict.fromkeys(notes):
         log("note", text)
 
 
@@ -340,8 +352,9 @@ def _note(warning: Warning | str) -> str:
     """The text of a warning, with options of the command line where the library wrote
     it.
     """
+    text: Any = warning
     if isinstance(warning, Warning) and len(warning.args) == 1:
-        first = warning.args[0]
-    else:
-        first = warning
-    return told(first) if isinstance(first, str) else str(warning)
+        text = warning.args[0]
+    if isinstance(text, str):
+        return told(text)
+    return str(warning)

@@ -69,6 +69,17 @@ class Criterion:
             return np.full(gap.shape[:-1], np.nan)
         return np.asarray(np.max(np.abs(gap) / self.allowance(outcome_rate), axis=-1))
 
+    def largest_loss(self) -> float:
+        """The loss of a cell with a gap of 1 at the rate where the criterion allows
+        least.
+
+        >>> multicalibration().largest_loss(), proportional(rho=0.1).largest_loss()
+        (1.0, 10.0)
+        """
+        at_lowest_rate = self.offset + self.slope * self.rho
+        at_highest_rate = self.offset + self.slope
+        return 1 / min(at_lowest_rate, at_highest_rate)
+
 
 def multicalibration() -> Criterion:
     """MC: the same absolute tolerance for everyone."""

@@ -368,10 +368,7 @@ class Definition(WithoutCaches):
             if name not in patterns.attributes:
                 name = attribute
             own_recipe = self.patterns.derived.get(attribute)
-            if (
-                name in patterns.attributes
-                and patterns.derived.get(name) == own_recipe
-            ):
+            if name in patterns.attributes and patterns.derived.get(name) == own_recipe:
                 places.append(patterns.attributes.index(name))
             else:
                 absent.append(attribute)

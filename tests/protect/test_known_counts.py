@@ -14,10 +14,10 @@ from propcal.protect.disclosure_rule import (
     Disclosed,
     Hidden,
     Rule,
-    tells_counts,
+    reveals_counts,
     withheld_neighbours,
 )
-from propcal.protect.shared_atoms import _few_scores, _tells_rest
+from propcal.protect.shared_atoms import _few_scores, _reveals_rest
 from propcal.protect.shown_counts import moved_ratios
 
 
@@ -43,7 +43,7 @@ def test_a_last_row_tells_the_rest_with_fewer_than_38_people_beyond_one_at_each_
     people, tells
 ):
     bins = np.array([3, 3, *[4] * (len(people) - 1)])
-    assert _tells_rest(np.array(people), bins, 11) == tells
+    assert _reveals_rest(np.array(people), bins, 11) == tells
 
 
 def merged(counts):
@@ -98,11 +98,11 @@ def test_of_a_rest_nothing_is_known():
 
 
 @pytest.mark.parametrize(("people", "few"), [(19, False), (20, True), (400, True)])
-def test_the_mean_of_ten_scores_tells_counts_if_two_people_or_more_share_each(
+def test_the_mean_of_ten_scores_reveals_counts_if_two_people_or_more_share_each(
     people, few
 ):
     ones = np.full(10, people / 10)
-    assert tells_counts(ScoreValues(np.arange(10) / 10, ones, ones, ones, ones)) == few
+    assert reveals_counts(ScoreValues(np.arange(10) / 10, ones, ones, ones, ones)) == few
 
 
 def test_a_shown_ratio_is_as_uncertain_as_the_exact_one_its_mean_score_and_its_moved_counts():

@@ -83,7 +83,8 @@ class Audit(Pages):
     --------
     >>> from propcal.datasets import load_doctor_visits
     >>> years = load_doctor_visits()
-    >>> a = audit(years, score="risk", outcome="frequent", groups=["plan"], cluster="person")
+    >>> names = {"score": "risk", "outcome": "frequent", "cluster": "person"}
+    >>> a = audit(years, groups=["plan"], **names)
     >>> a.verdict.conclusion
     'miscalibrated'
     >>> a.groups.loc[a.groups.label == "free care", "finding"].tolist()
@@ -142,7 +143,8 @@ class Audit(Pages):
         >>> from propcal.datasets import make_ed_visits
         >>> visits = make_ed_visits(5_000, seed=1)
         >>> a = audit(visits.admitted, visits.true_risk, thresholds=0.2)
-        >>> a.at_threshold()[["flagged", "sensitivity", "ppv"]].round(2).iloc[0].tolist()
+        >>> shares = a.at_threshold()[["flagged", "sensitivity", "ppv"]]
+        >>> shares.round(2).iloc[0].tolist()
         [0.52, 0.88, 0.52]
         """
         return threshold_table(
@@ -231,10 +233,11 @@ def audit(
     unit : str, optional
         Plural noun for those who are scored, such as "patients". The default is
         "people", or "visits" with `cluster`.
-    score_name, outcome_name, title, source, period, institution, population : str, optional
-        What the score and the outcome are called, the title of reports, where the data
-        are from, the time they cover, the hospital or other site, and who the people
-        are.
+    score_name, outcome_name, title : str, optional
+        What the score and the outcome are called, and the title of reports.
+    source, period, institution, population : str, optional
+        Where the data are from, the time they cover, the hospital or other site, and
+        who the people are.
 
     Returns
     -------
@@ -244,7 +247,8 @@ def audit(
     --------
     >>> from propcal.datasets import make_ed_visits
     >>> visits = make_ed_visits(20_000, seed=1)
-    >>> a = audit(visits.admitted, visits.true_risk, sensitive_features=visits[["race", "gender"]])
+    >>> groups = visits[["race", "gender"]]
+    >>> a = audit(visits.admitted, visits.true_risk, sensitive_features=groups)
     >>> a.verdict.conclusion
     'no miscalibration found'
     """

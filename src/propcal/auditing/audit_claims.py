@@ -1,11 +1,12 @@
 """The claims of an audit, in the order of the verdict, and its certificates.
 
-Claims are on everybody, groups and cells. Certificates say to within how much a score is shown to be right. Simultaneous intervals
-turn "not found" into "right to within 8 %": those of everybody and of all groups hold
-together with 95 % confidence (Bonferroni). Asked the other way round, a score is shown
-to be within 20 % if the interval of every group excludes larger errors; each of these
-tests has 5 %, because all of them must pass (intersection-union test). Which groups
-are, if not all of them, is read from the simultaneous intervals.
+Claims are on everybody, on groups and on cells. Certificates say to within how much a
+score is shown to be right. Simultaneous intervals turn "not found" into "right to
+within 8 %": those of everybody and of all groups hold together with 95 % confidence
+(Bonferroni). Asked the other way round, a score is shown to be within 20 % if the
+interval of every group excludes larger errors; each of these tests has 5 %, because all
+of them must pass (intersection-union test). Which groups are, if not all of them, is
+read from the simultaneous intervals.
 """
 
 from __future__ import annotations

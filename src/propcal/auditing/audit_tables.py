@@ -1,4 +1,4 @@
-"""The tables of an audit: the numbers of groups, cells and curves, and how to label them."""
+"""The tables of an audit: numbers of groups, cells and curves, and their labels."""
 
 from __future__ import annotations
 

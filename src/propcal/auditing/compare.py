@@ -1,18 +1,16 @@
-"""compare: several scores of the same people side by side, with intervals of the
-differences.
-"""
+"""compare: several scores of the same people, with intervals of the differences."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Unpack
+from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 import pandas as pd
 
 from propcal.auditing.audit import Audit, assemble, audited_atoms, correction_in
-from propcal.auditing.claims import FITTING
+from propcal.auditing.claims import FITTING, NAN
 from propcal.auditing.findings import AuditSettings, find, settings_and_names
 from propcal.auditing.printable_results import Pages
 from propcal.auditing.score_changes import (
@@ -27,6 +25,7 @@ from propcal.auditing.score_changes import (
 from propcal.core.arguments import Table, Values
 from propcal.core.atoms import Atoms
 from propcal.core.grid import FloatArray, from_grid, to_grid
+from propcal.core.groups import EVERYBODY
 from propcal.core.reduction import numbered, rescored
 from propcal.errors import InputError, refused
 from propcal.options import AuditOptions, AuditRule, Correcting, Identity, spelled_out
@@ -63,8 +62,8 @@ class Comparison(Pages):
     >>> c.audits["after"].verdict.conclusion
     'no miscalibration found'
     >>> print(c.sentences("after")[0])
-    “after” is closer to the observed rate than “before” overall (observed 25.0 %, predicted 50.0 % before and
-    25.0 % after; p < 0.001).
+    “after” is closer to the observed rate than “before” overall (observed 25.0 %,
+    predicted 50.0 % before and 25.0 % after; p < 0.001).
     """
 
     audits: dict[str, Audit]
@@ -85,19 +84,14 @@ class Comparison(Pages):
         """For whom the other scores are nearer to the observed rate than the base, or
         further off.
         """
-        return tuple(
-            claim for name in [*self.audits][1:] for claim in self.claims_of(name)
-        )
+        _, *others = self.audits
+        return tuple(claim for name in others for claim in self.claims_of(name))
 
     def claims_of(self, name: str) -> list[GroupChange]:
         """The claims about one score."""
         changes = self.changes[self.changes["score"] == name]
-        return claims_of(
-            changes,
-            name,
-            self.base,
-            (self.audits[self.base].groups, self.audits[name].groups),
-        )
+        both = self.audits[self.base].groups, self.audits[name].groups
+        return claims_of(changes, name, self.base, both)
 
     def worse_groups(self, name: str) -> list[str]:
         """The groups that a score is further off for than the base, with their O/E
@@ -124,7 +118,7 @@ class Comparison(Pages):
         """The notes, and those of the last audit; the comparison itself says to whom a
         score was fitted.
         """
-        last = [*self.audits.values()][-1]
+        *_, last = self.audits.values()
         others = [note for note in last.notes if getattr(note, "about", "") != FITTING]
         return list(dict.fromkeys([*self.notes, *others]))
 
@@ -176,71 +170,76 @@ def compare(
     --------
     >>> from propcal.datasets import make_ed_visits
     >>> visits = make_ed_visits(20_000, seed=1)
-    >>> scores = {"rate": visits.admitted.mean() + 0 * visits.true_risk, "risk": visits.true_risk}
-    >>> c = compare(scores, visits.admitted, sensitive_features=visits[["race", "gender"]])
-    >>> brier = c.differences.query("measure == 'brier' and group == 'everybody'").iloc[0]
-    >>> bool(brier.high < 0)  # the true risk has a lower Brier score
+    >>> risk = visits.true_risk
+    >>> scores = {"rate": visits.admitted.mean() + 0 * risk, "risk": risk}
+    >>> groups = visits[["race", "gender"]]
+    >>> c = compare(scores, visits.admitted, sensitive_features=groups)
+    >>> brier = c.differences.query("measure == 'brier' and group == 'everybody'")
+    >>> bool(brier.high.iloc[0] < 0)  # the true risk has a lower Brier score
     True
     """
     rule, identity = settings_and_names(settings)
     if not isinstance(scores, Mapping) or len(scores) < 2:
+        example = '{"base": s0, "PMCBoost": s1}'
         raise InputError(
-            'scores must be a dict of two or more, such as {"base": s0, "PMCBoost": s1}',
+            f"scores must be a dict of two or more, such as {example}",
             argument="scores",
         )
     if isinstance(y, Atoms):
-        audited_atoms(
-            y, None, sensitive_features, sample_weight, cluster, rule
-        )  # refuses these beside atoms
-        joint, values, fitted = _of_atoms(scores, y)
+        # refuses arguments beside atoms
+        audited_atoms(y, None, sensitive_features, sample_weight, cluster, rule)
+        people = _of_atoms(scores, y)
     else:
-        joint, values, fitted = _of_rows(
-            scores, y, sensitive_features, sample_weight, cluster, rule
-        )
-    names = list(scores)
-    base = replace(joint, score=to_grid(values[names[0]]))
-    joint = replace(joint, keys=base.record_keys())  # all scores are of the same people
+        people = _of_rows(scores, y, sensitive_features, sample_weight, cluster, rule)
+    base, *others = scores
+    base_score = to_grid(people.scores[base])
+    same_people = replace(people.rows, score=base_score).record_keys()
+    people = people._replace(rows=replace(people.rows, keys=same_people))
+
     found = {}
-    for i, name in enumerate(names):
-        atoms = rescored(joint, to_grid(values[name]))
-        part = _part(progress, i, len(names))
-        found[name] = find(atoms, rule, fitted_on_these=fitted[name], progress=part)
-    audits = {
-        name: assemble(replace(findings, called=name), identity)
-        for name, findings in found.items()
-    }
-    pairs = [
-        ScorePair(
-            name,
-            joint,
-            (values[names[0]], values[name]),
-            (found[names[0]], found[name]),
-        )
-        for name in names[1:]
-    ]
-    groups = [
-        profile.size.group
-        for profile in found[names[0]].profiles
-        if not profile.size.left_out
-    ]
+    for i, name in enumerate(scores):
+        atoms = rescored(people.rows, to_grid(people.scores[name]))
+        part = _part(progress, i, len(scores))
+        fitted = people.fitted[name]
+        findings = find(atoms, rule, fitted_on_these=fitted, progress=part)
+        found[name] = replace(findings, called=name)
+    audits = {name: assemble(each, identity) for name, each in found.items()}
+    pairs = []
+    for name in others:
+        both_scores = people.scores[base], people.scores[name]
+        both_found = found[base], found[name]
+        pairs.append(ScorePair(name, people.rows, both_scores, both_found))
+    return _compared(pairs, audits, people.fitted, rule)
+
+
+def _compared(
+    pairs: Sequence[ScorePair],
+    audits: dict[str, Audit],
+    fitted: Mapping[str, bool | None],
+    rule: AuditSettings,
+) -> Comparison:
+    """What differs between each score and the base."""
+    differences: list[Any] = []
+    unchanged = []
+    for pair in pairs:
+        differences += pair.differences()
+        before, after = map(to_grid, pair.scores)
+        if np.array_equal(before, after):
+            unchanged.append(pair.name)
+    base, *_ = audits.values()
+    profiles = pairs[0].found[0].profiles
+    groups = [one.size.group for one in profiles if not one.size.left_out]
     flags = tuple(
         pair.flags(threshold, groups) for pair in pairs for threshold in rule.thresholds
     )
-    base_audit = audits[names[0]]
     return Comparison(
-        audits,
-        pd.DataFrame(
-            [row for pair in pairs for row in pair.differences()], columns=list(COLUMNS)
-        ),
-        pd.concat([pair.changes() for pair in pairs], ignore_index=True),
-        flag_table(flags, base_audit.labels),
-        tuple(
-            pair.name
-            for pair in pairs
-            if np.array_equal(to_grid(pair.scores[0]), to_grid(pair.scores[1]))
-        ),
-        _notes(names, fitted, base_audit.identity.unit),
-        flags,
+        audits=audits,
+        differences=pd.DataFrame(differences, columns=list(COLUMNS)),
+        changes=pd.concat([pair.changes() for pair in pairs], ignore_index=True),
+        flags=flag_table(flags, base.labels),
+        unchanged=tuple(unchanged),
+        notes=_notes(fitted, base.identity.unit),
+        _flag_source=flags,
     )
 
 
@@ -253,31 +252,37 @@ def _part(
     return lambda done, total: progress(i * total + done, n * total)
 
 
-def _of_atoms(
-    scores: Mapping[str, Any], atoms: Atoms
-) -> tuple[Atoms, dict[str, FloatArray], dict[str, bool | None]]:
+class ScoredPeople(NamedTuple):
+    """People with several scores.
+
+    `rows` are atoms whose scores number them, `scores` has the scores of each row by
+    name; `fitted` says whether they were corrected by something that was fitted to
+    these very people (None: they were not corrected).
+    """
+
+    rows: Atoms
+    scores: dict[str, FloatArray]
+    fitted: dict[str, bool | None]
+
+
+def _of_atoms(scores: Mapping[str, Any], atoms: Atoms) -> ScoredPeople:
     """Scores of each atom: their own, and what corrections make of it."""
     base, *others = scores
-    if scores[base] is not None or any(
-        correction_in(scores[name]) is None for name in others
-    ):
+    corrections = {name: correction_in(scores[name]) for name in others}
+    all_corrections = all(each is not None for each in corrections.values())
+    if scores[base] is not None or not all_corrections:
         raise InputError(
-            'with atoms, scores are {"base": None, ...}: None is their own score, the others are corrections',
+            'with atoms, scores are {"base": None, ...}: None is their own score, the '
+            "others are corrections",
             argument="scores",
         )
-    joint = numbered(atoms)
-    corrections = {name: correction_in(scores[name]) for name in others}
-    values: dict[str, FloatArray] = {base: from_grid(atoms.score)[joint.score]}
-    values |= {
-        name: own.apply_to_atoms(atoms)[joint.score]
-        for name, own in corrections.items()
-    }
-    return (
-        joint,
-        values,
-        {base: None}
-        | {name: own.fitted_to(atoms) for name, own in corrections.items()},
-    )
+    rows = numbered(atoms)
+    values: dict[str, FloatArray] = {base: from_grid(atoms.score)[rows.score]}
+    fitted: dict[str, bool | None] = {base: None}
+    for name, correction in corrections.items():
+        values[name] = correction.apply_to_atoms(atoms)[rows.score]
+        fitted[name] = correction.fitted_to(atoms)
+    return ScoredPeople(rows, values, fitted)
 
 
 def _of_rows(
@@ -287,42 +292,43 @@ def _of_rows(
     weight: Any,
     cluster: Any,
     rule: AuditSettings,
-) -> tuple[Atoms, dict[str, FloatArray], dict[str, bool | None]]:
-    """Atoms of single rows, and the scores of each."""
+) -> ScoredPeople:
+    """Scores of each row: arrays, and what corrections make of the first."""
     base = next(iter(scores))
     corrections = {name: correction_in(value) for name, value in scores.items()}
     if corrections[base] is not None:
         raise refused("base is a correction", base=base)
     arrays = dict(scores)
     invalid = "null" if rule.drop_missing else "error"
-    for name, own in corrections.items():
-        if own is not None:
-            arrays[name] = own.apply(scores[base], features, invalid=invalid)
-    joint, values = rows_of_scores(
-        arrays, y, features, weight, cluster=cluster, **rule.reading()
+    for name, correction in corrections.items():
+        if correction is not None:
+            arrays[name] = correction.apply(scores[base], features, invalid=invalid)
+    reading = rule.reading()
+    rows, values = rows_of_scores(
+        arrays, y, features, weight, cluster=cluster, **reading
     )
     if cluster is None:
-        joint = replace(joint, unused_id=warn_of_unused_ids(features, rule.words()))
-    raw = rescored(joint, to_grid(values[base]))
-    return (
-        joint,
-        values,
-        {name: own and own.fitted_to(raw) for name, own in corrections.items()},
-    )
+        unused_id = warn_of_unused_ids(features, rule.words())
+        rows = replace(rows, unused_id=unused_id)
+    raw = rescored(rows, to_grid(values[base]))
+    fitted = {
+        name: correction and correction.fitted_to(raw)
+        for name, correction in corrections.items()
+    }
+    return ScoredPeople(rows, values, fitted)
 
 
-def _notes(
-    names: list[str], fitted: dict[str, bool | None], unit: str
-) -> tuple[str, ...]:
+def _notes(fitted: Mapping[str, bool | None], unit: str) -> tuple[str, ...]:
+    """Which scores were corrected by something fitted to others, and how differences
+    are to be read; the base comes first.
+    """
     from propcal.documents.sentences.notes import fitting_note
     from propcal.documents.words import words
 
-    notes = [
-        fitting_note(False, name, unit=unit)
-        for name, known in fitted.items()
-        if known is False
-    ]
-    return (*notes, words("notes", "differences", base=names[0]))
+    base = next(iter(fitted))
+    of_others = [name for name, these in fitted.items() if these is False]
+    notes = [fitting_note(False, name, unit=unit) for name in of_others]
+    return (*notes, words("notes", "differences", base=base))
 
 
 def loss_of_everybody(comparison: Comparison) -> Any:
@@ -330,7 +336,7 @@ def loss_of_everybody(comparison: Comparison) -> Any:
     few people for one.
     """
     table = comparison.differences
-    rows = table[(table["measure"] == "log_loss") & (table["group"] == "everybody")]
+    rows = table[(table["measure"] == "log_loss") & (table["group"] == EVERYBODY.name)]
     if len(rows):
         return rows.iloc[0]
-    return dict.fromkeys(("base", "value", "difference", "low", "high"), float("nan"))
+    return dict.fromkeys(("base", "value", "difference", "low", "high"), NAN)

@@ -1,6 +1,4 @@
-"""Headcount: people with and without the outcome in sets of people; protected counts
-start here.
-"""
+"""Headcount: people with and without the outcome; protected counts start here."""
 
 from __future__ import annotations
 
@@ -21,6 +19,8 @@ from propcal.core.patterns import CLUSTER, Patterns
 from propcal.core.reduction import without_clusters
 from propcal.reading.patient_ids import N_CLUSTERS
 
+ROUNDING = 1e-9
+TINY = 1e-300  # stands for 0 in a denominator
 Members = Callable[[Patterns], BoolArray]  # the patterns of each group
 Place = Callable[[Atoms], IntArray]  # the part of each atom
 
@@ -49,7 +49,10 @@ class ScoreValues:
 
     def between(self, low: float, high: float) -> ScoreValues:
         """The scores from `low` to below `high`."""
-        chosen = (self.score >= low) & (self.score < high)
+        return self.where((self.score >= low) & (self.score < high))
+
+    def where(self, chosen: BoolArray) -> ScoreValues:
+        """Some of the scores."""
         return ScoreValues(*(column[chosen] for column in vars(self).values()))
 
 
@@ -87,37 +90,37 @@ class Headcount:
         bare = without_clusters(atoms)
         inside = members(bare.patterns).astype(np.float64)
         bucket = bare.pattern_index() * n_parts + place(bare)
+        n_buckets = len(bare.patterns) * n_parts
 
         def total(column: Any) -> FloatArray:
-            sums = np.bincount(
-                bucket, weights=column, minlength=len(bare.patterns) * n_parts
-            )
+            sums = np.bincount(bucket, weights=column, minlength=n_buckets)
             return np.asarray(inside @ sums.reshape(-1, n_parts))
 
         weight = np.array([total(bare.positives), total(bare.weight - bare.positives)])
-        weight = np.where(weight < 1e-9, 0.0, weight)  # rounding of running sums
+        weight = np.where(weight < ROUNDING, 0.0, weight)  # of running sums
         together = weight.sum(axis=0)
         score = ratio(total(bare.weight * from_grid(bare.score)), together)
-        sums = np.zeros(len(bare.patterns) * n_parts, dtype=np.uint64)
+
+        sums = np.zeros(n_buckets, dtype=np.uint64)
         np.add.at(sums, bucket, bare.record_keys())  # modulo 2**64
-        keys = sums.reshape(-1, n_parts)
-        key = np.array(
-            [keys[own].sum(axis=0) for own in inside > 0], np.uint64
-        ).reshape(-1, n_parts)
-        filled = _filled_clusters(atoms, members, place, n_parts)
-        if bare.frequencies:
-            return cls(weight, weight if filled is None else filled, score, key)
-        squares = np.array(
-            [total(bare.positives_sq), total(bare.weight_sq - bare.positives_sq)]
-        )
-        effective = ratio(weight**2, squares, 0.0)
-        different = effective if filled is None else np.minimum(effective, filled)
-        return cls(
-            weight * (total(bare.people) / np.maximum(together, 1e-300)),
-            different,
-            score,
-            key,
-        )
+        hashes = sums.reshape(-1, n_parts)
+        of_groups = [hashes[patterns].sum(axis=0) for patterns in inside > 0]
+        key = np.array(of_groups, np.uint64).reshape(-1, n_parts)
+
+        people = weight
+        different = weight
+        if not bare.frequencies:
+            people = weight * (total(bare.people) / np.maximum(together, TINY))
+            other_squares = bare.weight_sq - bare.positives_sq
+            squares = np.array([total(bare.positives_sq), total(other_squares)])
+            different = ratio(weight**2, squares, 0.0)
+        if CLUSTER in atoms.patterns.attributes:
+            filled = _filled_clusters(atoms, members, place, n_parts)
+            if bare.frequencies:
+                different = filled
+            else:
+                different = np.minimum(different, filled)
+        return cls(people, different, score, key)
 
     def part(self, parts: Any) -> Headcount:
         """Some of the parts."""
@@ -131,53 +134,44 @@ class Headcount:
 
         people = added(self.people)
         total = people.sum(axis=0)
-        score = added(np.nan_to_num(self.score) * self.people.sum(axis=0)) / np.maximum(
-            total, 1e-300
-        )
+        expected = added(np.nan_to_num(self.score) * self.people.sum(axis=0))
+        score = np.where(total > 0, expected / np.maximum(total, TINY), np.nan)
         different = people
-        if not np.array_equal(
-            self.people, self.different
-        ):  # at least as many as in any of the parts
-            different = np.maximum.accumulate(self.different[..., ::-1], axis=-1)[
-                ..., ::-1
-            ]
-        return Headcount(
-            people, different, np.where(total > 0, score, np.nan), added(self.key)
-        )
+        if not np.array_equal(self.people, self.different):
+            # at least as many as in any of the parts
+            from_top = self.different[..., ::-1]
+            different = np.maximum.accumulate(from_top, axis=-1)[..., ::-1]
+        return Headcount(people, different, score, added(self.key))
 
     @classmethod
     def joined(cls, parts: Sequence[Headcount]) -> Headcount:
         """One row of all sets."""
 
-        def row(name: str, lead: int) -> Any:
-            columns = [getattr(part, name) for part in parts]
-            return np.concatenate(
-                [own.reshape(*own.shape[:lead], -1) for own in columns], axis=-1
-            )
+        def in_a_row(arrays: Sequence[Any], n_leading: int) -> Any:
+            flat = [array.reshape(*array.shape[:n_leading], -1) for array in arrays]
+            return np.concatenate(flat, axis=-1)
 
         return cls(
-            row("people", 1), row("different", 1), row("score", 0), row("key", 0)
+            people=in_a_row([part.people for part in parts], 1),
+            different=in_a_row([part.different for part in parts], 1),
+            score=in_a_row([part.score for part in parts], 0),
+            key=in_a_row([part.key for part in parts], 0),
         )
 
 
 def _filled_clusters(
     atoms: Atoms, members: Members, place: Place, n_parts: int
-) -> FloatArray | None:
-    """How many clusters the rows with and without the outcome fill; None if every row
-    is a person.
-    """
-    if CLUSTER not in atoms.patterns.attributes:
-        return None
+) -> FloatArray:
+    """How many clusters the rows with and without the outcome fill."""
     inside = members(atoms.patterns).astype(np.float64)
     bucket = atoms.pattern_index() * n_parts + place(atoms)
-    n = len(atoms.patterns) * n_parts
-    there = [
-        (np.bincount(bucket, weights=column, minlength=n) > 1e-9)
-        .reshape(-1, n_parts)
-        .astype(np.float64)
-        for column in (atoms.positives, atoms.weight - atoms.positives)
-    ]
-    return np.array([filled_clusters(atoms, inside, own) for own in there])
+    n_buckets = len(atoms.patterns) * n_parts
+    filled = []
+    for weight in (atoms.positives, atoms.weight - atoms.positives):
+        sums = np.bincount(bucket, weights=weight, minlength=n_buckets)
+        occupied = (sums > ROUNDING).reshape(-1, n_parts).astype(np.float64)
+        filled.append(filled_clusters(atoms, inside, occupied))
+    return np.array(filled)
 
 
 def score_values(atoms: Atoms, inside: BoolArray) -> list[ScoreValues] | None:
@@ -185,29 +179,30 @@ def score_values(atoms: Atoms, inside: BoolArray) -> list[ScoreValues] | None:
     scores = np.unique(atoms.score)
     if 2 * len(scores) > atoms.n_people:
         return None
+    n_scores = len(scores)
     pattern = atoms.pattern_index()
     cluster = atom_clusters(atoms)
-    keys = atoms.record_keys()
+    hashes = atoms.record_keys()
     place = np.searchsorted(scores, atoms.score)
-    found = []
+    values = []
     for members in inside:
         rows = np.flatnonzero(members[pattern])
-        own = place[rows]
-        n = len(scores)
-        people, events = (
-            np.bincount(own, weights=column[rows], minlength=n)
-            for column in (atoms.people, atoms.positives)
+        score = place[rows]
+        people: Any = np.bincount(score, weights=atoms.people[rows], minlength=n_scores)
+        events: Any = np.bincount(
+            score, weights=atoms.positives[rows], minlength=n_scores
         )
         different = people
         if cluster is not None:
-            pairs = np.unique(own * N_CLUSTERS + cluster[rows])
-            different = np.bincount(pairs // N_CLUSTERS, minlength=n).astype(np.float64)
-        key = np.zeros(n, dtype=np.uint64)
-        np.add.at(key, own, keys[rows])
+            pairs = np.unique(score * N_CLUSTERS + cluster[rows])
+            n_clusters = np.bincount(pairs // N_CLUSTERS, minlength=n_scores)
+            different = n_clusters.astype(np.float64)
+        key = np.zeros(n_scores, dtype=np.uint64)
+        np.add.at(key, score, hashes[rows])
         used = people > 0
-        columns: tuple[Any, ...] = (from_grid(scores), people, events, different, key)
-        found.append(ScoreValues(*(column[used] for column in columns)))
-    return found
+        own = ScoreValues(from_grid(scores), people, events, different, key)
+        values.append(own.where(used))
+    return values
 
 
 @dataclass(frozen=True, eq=False)
@@ -248,45 +243,41 @@ class Counts:
         """
         thresholds = np.union1d(THRESHOLDS, more)
         edges = to_grid(thresholds)
+        certain = to_grid(np.array([0.0, 1.0]))
 
         def members(patterns: Patterns) -> BoolArray:
             return membership(groups, patterns)
 
-        def without_a_value(patterns: Patterns) -> BoolArray:
-            """The patterns in which an attribute is missing, for each that is missing
-            for somebody.
-            """
-            levels = [
-                (a, own.index(None))
-                for a, own in enumerate(patterns.levels)
-                if None in own
-            ]
-            return np.array(
-                [patterns.table[:, a] == level for a, level in levels], dtype=np.bool_
-            ).reshape(-1, len(patterns))
+        def risk_range(people: Atoms) -> IntArray:
+            return bins.index(people.score)
 
-        certain = to_grid(np.array([0.0, 1.0]))
-        between = Headcount.of(
-            atoms,
-            members,
-            lambda a: np.searchsorted(edges, a.score, side="right"),
-            len(edges) + 1,
-        )
+        def thresholds_reached(people: Atoms) -> IntArray:
+            return np.searchsorted(edges, people.score, side="right")
+
+        def is_at_end(people: Atoms) -> IntArray:
+            return np.isin(people.score, certain).astype(np.int64)
+
+        between = Headcount.of(atoms, members, thresholds_reached, len(edges) + 1)
         return cls(
             groups=tuple(groups),
             bins=bins,
             totals=Headcount.of(atoms, members),
-            ranges=Headcount.of(
-                atoms, members, lambda a: bins.index(a.score), len(bins)
-            ),
+            ranges=Headcount.of(atoms, members, risk_range, len(bins)),
             flagged=between.from_top().part(slice(1, None)),
-            missing=Headcount.of(atoms, without_a_value),
-            at_ends=Headcount.of(
-                atoms,
-                everybody,
-                lambda a: np.isin(a.score, certain).astype(np.int64),
-                2,
-            ),
+            missing=Headcount.of(atoms, _without_a_value),
+            at_ends=Headcount.of(atoms, everybody, is_at_end, 2),
             values=score_values(atoms, members(atoms.patterns)),
             thresholds=thresholds,
         )
+
+
+def _without_a_value(patterns: Patterns) -> BoolArray:
+    """The patterns in which an attribute is missing, for each that is missing for
+    somebody.
+    """
+    missing = [
+        patterns.table[:, a] == levels.index(None)
+        for a, levels in enumerate(patterns.levels)
+        if None in levels
+    ]
+    return np.array(missing, dtype=np.bool_).reshape(-1, len(patterns))

@@ -1,11 +1,11 @@
-"""The rule: small counts and neighbours that tell them are withheld, others are moved
-by at most 2.
+"""The rule: small counts and neighbours that reveal them are withheld, others moved.
 
-How a count is moved depends on who is in the cell and on nothing else (cell-key method;
-Fraser and Wooton 2005; Marley and Leaver 2011): the same people give the same number on
-every page, and one person more draws anew, so that two pages cannot be subtracted from
-each other. A secret of the institution, in the environment variable PROPCAL_SECRET,
-keeps others from working out by how much; it is read here, and written nowhere.
+Counts are moved by at most 2. How one is moved depends on who is in the cell and on
+nothing else (cell-key method; Fraser and Wooton 2005; Marley and Leaver 2011): the same
+people give the same number on every page, and one person more draws anew, so that two
+pages cannot be subtracted from each other. A secret of the institution, in the
+environment variable PROPCAL_SECRET, keeps others from working out by how much; it is
+read here, and written nowhere.
 
 Sets of people overlap: a group is the sum of its parts, and of its risk ranges. From
 what is shown, everybody can work out bounds for what is not. Where these leave too few
@@ -19,7 +19,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b, sha256
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -31,20 +31,18 @@ from propcal.errors import refused
 from propcal.numbers import SMALLEST_P, About, Limit, known
 
 LEAST = 5  # a lower threshold protects nobody
-FEWEST_MEASURED = (
-    50  # people, from which on statistics of a group are shown as they are
-)
-MOVED = 2  # the most, either way
-TABLE = np.repeat(np.arange(-MOVED, MOVED + 1.0), [1, 2, 3, 2, 1])  # mean 0
-VARIANCE = float(np.var(TABLE))
-STAND_IN = 5.0  # for few people with one score
-MOST_UNSURE = 0.05  # relative error of a mean that hidden counts may cause
-FEW_SCORES = 40  # different ones, from which on a mean does not tell counts
-SATURATED = (
-    4  # with so few different scores, two or three measures together tell every count
-)
+# people, from which on statistics of a group are shown as they are
+FEWEST_MEASURED = 50
+MAX_MOVE = 2  # either way
+MOVES = np.repeat(np.arange(-MAX_MOVE, MAX_MOVE + 1.0), [1, 2, 3, 2, 1])  # mean 0
+VARIANCE = float(np.var(MOVES))
+STAND_IN = 5.0  # people, in place of few with one score
+MAX_MEAN_ERROR = 0.05  # relative, that hidden counts may cause
+MANY_SCORES = 40  # different ones, from which on a mean does not reveal counts
+# with so few different scores, two or three measures together reveal every count
+SATURATED = 4
 SECRET = "PROPCAL_SECRET"
-# narrower bands would tell the number of few events to within two
+# narrower bands would reveal the number of few events to within two
 P_BAND = 0.05
 P_DIGITS = 3
 
@@ -75,8 +73,8 @@ class Rule:
     def to_nearest_five(self, count: int) -> Any:
         """A count that belongs to no table, to the nearest 5; 0 stays 0.
 
-        >>> Rule().to_nearest_five(0), Rule().to_nearest_five(7), Rule().to_nearest_five(1238)
-        (0, < 11, 1240)
+        >>> [Rule().to_nearest_five(count) for count in (0, 7, 1238)]
+        [0, < 11, 1240]
         """
         if 0 < count < self.fewest:
             return Limit(self.fewest, "below")
@@ -86,68 +84,83 @@ class Rule:
         """The mean of scores with few different values, from protected counts, and its
         variance.
 
-        Such a mean tells counts: 565 people with a mean score of 0.00708 are four
+        Such a mean reveals counts: 565 people with a mean score of 0.00708 are four
         alerts. Neighbouring scores of few people are counted together. What is left
         over counts as a fixed number of people, and many visits of few people as fewer;
-        if that could change the mean by more than a twentieth, the mean is not told.
+        if that could change the mean by more than a twentieth, the mean is withheld.
         """
-        score, people, kept, cut = self._together(values)
+        runs = self._runs(values)
+        score, people, left_out = np.array(
+            [(run.score, run.people, run.left_out) for run in runs]
+        ).T
+        kept = np.array([run.enough for run in runs])
         if not kept.any():
             return float("nan"), 0.0
-        left = STAND_IN * float((~kept).sum())
         weight = np.where(kept, np.maximum(people, 1.0), 0.0)
-        weight *= max(total - left, 1.0) / weight.sum()
+        n_small = float((~kept).sum())
+        weight *= max(total - STAND_IN * n_small, 1.0) / weight.sum()
         weight = np.where(kept, weight, STAND_IN)
         mean = float(np.average(score, weights=weight))
-        unsure = STAND_IN * float(np.abs(score[~kept] - mean).sum()) + abs(
-            float(cut @ (score - mean))
-        )
-        if unsure > MOST_UNSURE * mean * weight.sum():
+
+        of_small = STAND_IN * float(np.abs(score[~kept] - mean).sum())
+        unsure = of_small + abs(float(left_out @ (score - mean)))
+        if unsure > MAX_MEAN_ERROR * mean * weight.sum():
             return float("nan"), 0.0
-        spread = VARIANCE * float(np.sum((score[kept] - mean) ** 2)) / weight.sum() ** 2
-        return mean, spread
+        squares = float(np.sum((score[kept] - mean) ** 2))
+        return mean, VARIANCE * squares / weight.sum() ** 2
 
-    def _together(
-        self, values: ScoreValues
-    ) -> tuple[FloatArray, FloatArray, BoolArray, FloatArray]:
-        """Scores, moved counts of people, which of them are not small, and how many
-        visits they leave out.
+    def _runs(self, values: ScoreValues) -> list[ScoreRun]:
+        """Scores from low to high; neighbouring ones of few people are taken together
+        until there are enough.
         """
-        rows = []
-        first = 0
         few = self.small(values.different)
+        runs = []
+        first = 0
         for i in range(len(few)):
-            run = slice(first, i + 1)
-            enough = not self.small(
-                values.different[run].sum() if few[i] else values.different[i]
-            )
-            last = i + 1 == len(few) or few[i + 1] != few[i]
-            if not (enough or last):
-                continue
-            key = np.sum(values.key[run], dtype=np.uint64)
-            shown = float(values.people[run].sum() + moved(key, 0))
-            # as if all of them were nearly `fewest`; repeat visits of few people can be
-            # more
-            most = (self.fewest - 1) * (i + 1 - first if enough else 1)
-            cut = max(values.people[run].sum() - most, 0.0) if few[i] else 0.0
-            rows.append(
-                (
-                    values.score[run].mean(),
-                    min(shown, most) if few[i] else shown,
-                    enough,
-                    cut,
-                )
-            )
-            first = i + 1
-        score, people, kept, left_out = map(np.array, zip(*rows))
-        return score, people, kept, left_out
+            different = values.different[i]
+            if few[i]:
+                different = values.different[first : i + 1].sum()
+            enough = not self.small(different)
+            last_of_kind = i + 1 == len(few) or few[i + 1] != few[i]
+            if enough or last_of_kind:
+                run = slice(first, i + 1)
+                runs.append(self._run(values, run, few=bool(few[i]), enough=enough))
+                first = i + 1
+        return runs
+
+    def _run(
+        self, values: ScoreValues, run: slice, *, few: bool, enough: bool
+    ) -> ScoreRun:
+        """Scores that are taken together; repeat visits of few people count as if each
+        score had nearly `fewest` of them.
+        """
+        key = np.sum(values.key[run], dtype=np.uint64)
+        score = values.score[run].mean()
+        exact = values.people[run].sum()
+        people = float(exact + moved(key, 0))
+        if not few:
+            return ScoreRun(score, people, enough, 0.0)
+        n_scores = run.stop - run.start if enough else 1
+        most = (self.fewest - 1) * n_scores
+        left_out = max(exact - most, 0.0)
+        return ScoreRun(score, min(people, most), enough, left_out)
 
 
-def tells_counts(values: ScoreValues) -> bool:
-    """Whether a mean of these scores tells how many people have which."""
-    return len(values.score) < FEW_SCORES and values.people.sum() >= 2 * len(
-        values.score
-    )
+class ScoreRun(NamedTuple):
+    """Neighbouring scores that are taken together: their mean, the moved count of
+    people, whether these are enough, and how many visits are left out of the count.
+    """
+
+    score: float
+    people: float
+    enough: bool
+    left_out: float
+
+
+def reveals_counts(values: ScoreValues) -> bool:
+    """Whether a mean of these scores reveals how many people have which."""
+    n_scores = len(values.score)
+    return n_scores < MANY_SCORES and values.people.sum() >= 2 * n_scores
 
 
 def moved(key: Any, what: int) -> Any:
@@ -156,28 +169,30 @@ def moved(key: Any, what: int) -> Any:
     """
     key = mix(np.asarray(key, dtype=np.uint64)) + np.uint64(what)
     secret = os.environ.get(SECRET)
-    return TABLE[(_keyed(key, secret) if secret else mix(key)) % np.uint64(len(TABLE))]
+    drawn = _secret_hashes(key, secret) if secret else mix(key)
+    return MOVES[drawn % np.uint64(len(MOVES))]
 
 
-def _keyed(key: Any, secret: str) -> Any:
+def _secret_hashes(keys: Any, secret: str) -> Any:
     """A number for each key that nobody can tell without the secret (BLAKE2b)."""
     start = blake2b(key=sha256(os.fsencode(secret)).digest(), digest_size=8)
-    found = []
-    for one in key.astype("<u8").ravel():
-        own = start.copy()
-        own.update(one.tobytes())
-        found.append(own.digest())
-    return (
-        np.frombuffer(b"".join(found), dtype="<u8").astype(np.uint64).reshape(key.shape)
-    )
+    digests = []
+    for key in keys.astype("<u8").ravel():
+        of_key = start.copy()
+        of_key.update(key.tobytes())
+        digests.append(of_key.digest())
+    hashes = np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64)
+    return hashes.reshape(keys.shape)
 
 
 def shown_p(p: float, large: Any = True) -> float:
     """A p-value with the digits that are printed; of few people as a limit: the exact
-    one tells their number.
+    one reveals their number.
 
-    >>> shown_p(0.01234), shown_p(0.0008), shown_p(0.004, large=False), shown_p(0.2, large=False)
-    (0.012, 0.0, < 0.05, > 0.05)
+    >>> shown_p(0.01234), shown_p(0.0008)
+    (0.012, 0.0)
+    >>> shown_p(0.004, large=False), shown_p(0.2, large=False)
+    (< 0.05, > 0.05)
     """
     if large:
         return 0.0 if p < SMALLEST_P else round(float(p), P_DIGITS)
@@ -189,17 +204,16 @@ def shown_p(p: float, large: Any = True) -> float:
 # values that bounds leave for a small count; integer programming over a whole page can
 # leave 3
 WANTED = 5
-ENOUGH = 4  # where otherwise a large group would be withheld
+ENOUGH = 4  # values, where otherwise a large group would be withheld
 LARGE = 100  # people
-MOST_ROUNDS = 50
+MAX_ROUNDS = 50
 ENDLESS = 1e9
 EVENTS = 0
 OTHERS = 1
 PEOPLE = 2
 
-Sums = Sequence[
-    tuple[int, Sequence[int]]
-]  # a set, and sets without common people that are part of it
+# a set, and sets without common people that are part of it
+Sums = Sequence[tuple[int, Sequence[int]]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -236,52 +250,58 @@ def withheld_neighbours(
     and people.
 
     Everybody, who are the first set, are always shown. All others are withheld at
-    first. Then they are shown again, the dearest first, as long as bounds leave enough
-    values for every small count. Sets that are `cheap` are the last, in reverse order;
-    before them come parts, before these sums, and large groups are the first; more
-    people come before fewer. Where many cannot be shown together, halves of them are
-    tried.
+    first. Then they are shown again, the most valuable first, as long as bounds leave
+    enough values for every small count. Where many cannot be shown together, halves of
+    them are tried.
     """
     withheld = disclosed.people > 0
-    hidden = Hidden(disclosed, count, sums)
     withheld[:1] = False
-    shown = hidden.bounds(np.zeros_like(withheld))
-    at_risk = (
-        hidden.values(hidden.net.tightened(shown.copy())) < WANTED
-    )  # if all sets are shown
+    nothing_withheld = np.zeros_like(withheld)
+    hidden = Hidden(disclosed, count, sums)
+    shown = hidden.bounds(nothing_withheld)
+    at_risk = hidden.values(hidden.net.tightened(shown.copy())) < WANTED
     if not at_risk.any():
-        return np.zeros_like(withheld)
-    hidden.small, now = (
-        hidden.small[at_risk],
-        hidden.net.tightened(hidden.bounds(withheld)),
-    )
-    wanted = hidden.values(now)
-    dear = np.isin(np.arange(len(withheld)), [total for total, _ in sums]).astype(
-        np.int64
-    )
-    for tier, some in enumerate(cheap):
-        dear[list(some)] = tier - len(cheap)
-    large = (dear > 0) & (count[PEOPLE] >= LARGE)
-    order = np.lexsort((count[PEOPLE], dear))[::-1]
-    waiting = [order[(withheld & (large == which))[order]] for which in (False, True)]
+        return nothing_withheld
+
+    hidden.small = hidden.small[at_risk]
+    now = hidden.net.tightened(hidden.bounds(withheld))
+    values_left = hidden.values(now)
+    value = _value(count, sums, cheap)
+    large = (value > 0) & (count[PEOPLE] >= LARGE)
+    by_value = np.lexsort((count[PEOPLE], value))[::-1]
+    others = by_value[(withheld & ~large)[by_value]]
+    waiting = [others, by_value[(withheld & large)[by_value]]]
     while waiting:
-        again = waiting.pop()
-        needed = np.minimum(wanted, ENOUGH if large[again].any() else WANTED)
+        tried = waiting.pop()
+        enough = ENOUGH if large[tried].any() else WANTED
+        needed = np.minimum(values_left, enough)
 
         def too_few(bounds: FloatArray, needed: FloatArray = needed) -> bool:
             return bool((hidden.values(bounds) < needed).any())
 
         then = now.copy()
-        changed = np.add.outer(hidden.size * np.arange(3), again).ravel()
+        changed = np.add.outer(hidden.size * np.arange(3), tried).ravel()
         then[:, changed] = np.maximum(now[:, changed], shown[:, changed])
         hidden.net.tightened(then, changed, too_few)
         if not too_few(then):
-            withheld[again] = False
+            withheld[tried] = False
             now = then
-            wanted = np.minimum(wanted, hidden.values(then))
-        elif len(again) > 1:
-            waiting += [again[len(again) // 2 :], again[: len(again) // 2]]
+            values_left = np.minimum(values_left, hidden.values(then))
+        elif len(tried) > 1:
+            half = len(tried) // 2
+            waiting += [tried[half:], tried[:half]]
     return withheld
+
+
+def _value(count: FloatArray, sums: Sums, cheap: Sequence[Sequence[int]]) -> IntArray:
+    """How valuable it is to show each set: 1 for totals, 0 for parts, less for those
+    that are `cheap`, least for the first of these.
+    """
+    totals = [total for total, _ in sums]
+    value = np.isin(np.arange(count.shape[1]), totals).astype(np.int64)
+    for tier, places in enumerate(cheap):
+        value[list(places)] = tier - len(cheap)
+    return value
 
 
 class Hidden:
@@ -293,57 +313,61 @@ class Hidden:
     """
 
     def __init__(self, disclosed: Disclosed, count: FloatArray, sums: Sums) -> None:
-        n = count.shape[1]
-        net = Net.of(sums, count.shape[1])
+        n_sets = count.shape[1]
+        net = Net.of(sums, n_sets)
         rest = np.maximum(count[:, net.total] - (net.parts @ count.T).T, 0)
-        some = rest[PEOPLE] > 0.5
-        exact = np.concatenate([count, rest[:, some]], axis=1)
+        with_rest = rest[PEOPLE] > 0.5
+        exact = np.concatenate([count, rest[:, with_rest]], axis=1)
         self.disclosed = disclosed
         self.size = exact.shape[1]
-        small = (exact[:2] < disclosed.rule.fewest) & (exact[PEOPLE] > 0)
-        small[:, :n] &= disclosed.small
+        small = (exact[:PEOPLE] < disclosed.rule.fewest) & (exact[PEOPLE] > 0)
+        small[:, :n_sets] &= disclosed.small
         self.small = np.flatnonzero(small)
-        parts = sparse.hstack(
-            [net.parts, sparse.eye_array(len(some), format="csc")[:, some]]
-        )
+        self.net = self._net_of_all_kinds(net, with_rest)
+
+    def _net_of_all_kinds(self, net: Net, with_rest: BoolArray) -> Net:
+        """Sums of events, others and people; and that events and others are all
+        people.
+        """
+        rests = sparse.eye_array(len(with_rest), format="csc")[:, with_rest]
+        parts = sparse.hstack([net.parts, rests])
         of_kinds = sparse.kron(sparse.eye_array(3), parts)
-        of_people = sparse.kron(
-            [[1, 1, 0]], sparse.eye_array(self.size)
-        )  # events and others are all people
-        totals = np.add.outer(self.size * np.arange(3), net.total)
-        people = self.size * PEOPLE + np.arange(self.size)
+        of_people = sparse.kron([[1, 1, 0]], sparse.eye_array(self.size))
         rows = sparse.vstack([of_kinds, of_people], format="csr")
         rows.eliminate_zeros()  # of which `kron` stores some; a stored number is a part
-        self.net = Net(np.append(totals, people), rows)
+        totals = np.add.outer(self.size * np.arange(3), net.total)
+        people = self.size * PEOPLE + np.arange(self.size)
+        return Net(np.append(totals, people), rows)
 
     def bounds(self, withheld: BoolArray) -> FloatArray:
         """What is disclosed of each count: the first row has the least, the second has
         minus the most.
         """
-        told = self.disclosed
-        shown = np.array([told.events, np.full(len(told.events), np.nan), told.people])
+        disclosed = self.disclosed
+        unknown = np.full(len(disclosed.events), np.nan)
+        shown = np.array([disclosed.events, unknown, disclosed.people])
         shown[:, withheld] = np.nan
-        low = np.nan_to_num(np.maximum(shown - MOVED, 0))
-        high = np.where(
-            np.isnan(shown), ENDLESS, np.where(told.people == 0, 0, shown + MOVED)
-        )
-        high[:2][told.small & told.few] = told.rule.fewest - 1
-        disclosed = (
-            told.small.any(axis=0) | ~withheld
-        )  # small sets are disclosed as small
-        large = ~told.small & disclosed & (told.people != 0)
-        low[:2][large] = np.maximum(low[:2][large], told.rule.fewest)
+        low = np.nan_to_num(np.maximum(shown - MAX_MOVE, 0))
+        high = np.where(disclosed.people == 0, 0, shown + MAX_MOVE)
+        high = np.where(np.isnan(shown), ENDLESS, high)
+
+        # small sets are disclosed as small
+        fewest = disclosed.rule.fewest
+        high[:PEOPLE][disclosed.small & disclosed.few] = fewest - 1
+        known = disclosed.small.any(axis=0) | ~withheld
+        large = ~disclosed.small & known & (disclosed.people != 0)
+        low[:PEOPLE][large] = np.maximum(low[:PEOPLE][large], fewest)
         rests = (0, 0), (0, self.size - len(withheld))
-        ends = np.pad(low, rests), np.pad(-high, rests, constant_values=-ENDLESS)
-        return np.array([end.ravel() for end in ends])
+        least = np.pad(low, rests)
+        most = np.pad(-high, rests, constant_values=-ENDLESS)
+        return np.array([least.ravel(), most.ravel()])
 
     def values(self, bounds: FloatArray) -> FloatArray:
         """How many values are possible for each small count; more than wanted do not
         matter.
         """
-        return np.asarray(
-            np.minimum(1 - bounds[0, self.small] - bounds[1, self.small], WANTED)
-        )
+        least, minus_most = bounds[:, self.small]
+        return np.asarray(np.minimum(1 - least - minus_most, WANTED))
 
 
 class Net:
@@ -354,22 +378,23 @@ class Net:
     def __init__(self, total: IntArray, parts: Any) -> None:
         self.total = total
         self.parts = parts
-        whole = np.ones(len(total)), (np.arange(len(total)), total)
-        self.sums_with = (parts + sparse.csr_array(whole, shape=parts.shape)).T.tocsr()
+        n_sums = len(total)
+        totals = sparse.csr_array(
+            (np.ones(n_sums), (np.arange(n_sums), total)), shape=parts.shape
+        )
+        self.sums_with = (parts + totals).T.tocsr()
 
     @classmethod
     def of(cls, sums: Sums, n: int) -> Net:
         """From pairs of a total and its parts, among `n` sets."""
-        sum_of = np.repeat(
-            np.arange(len(sums)), [len(parts) for _, parts in sums]
-        ).astype(np.int64)
-        part = np.concatenate(
-            [np.empty(0, dtype=np.int64), *(np.asarray(parts) for _, parts in sums)]
-        )
-        matrix = sparse.csr_array(
-            (np.ones(len(part)), (sum_of, part)), shape=(len(sums), n)
-        )
-        return cls(np.array([total for total, _ in sums], dtype=np.int64), matrix)
+        total = np.array([total for total, _ in sums], dtype=np.int64)
+        n_parts = [len(parts) for _, parts in sums]
+        sum_of = np.repeat(np.arange(len(sums)), n_parts).astype(np.int64)
+        no_parts = np.empty(0, dtype=np.int64)
+        part = np.concatenate([no_parts, *(np.asarray(parts) for _, parts in sums)])
+        shape = len(sums), n
+        matrix = sparse.csr_array((np.ones(len(part)), (sum_of, part)), shape=shape)
+        return cls(total, matrix)
 
     def bound_by_totals(
         self, people: FloatArray, events: FloatArray, count: FloatArray
@@ -379,16 +404,16 @@ class Net:
         """
         sum_of, parts = self.parts.nonzero()
         whole = self.total[sum_of]
-        for _ in range(MOST_ROUNDS):
+        least_people = count[PEOPLE] - MAX_MOVE
+        most_events = count[EVENTS] + MAX_MOVE
+        for _ in range(MAX_ROUNDS):
             before = people.copy(), events.copy()
-            others = np.full(len(people), ENDLESS)
+            others = np.full(len(people), ENDLESS)  # of the smallest whole
             np.minimum.at(others, parts, (people - events)[whole])
-            np.minimum(
-                people, np.maximum(events + others, count[PEOPLE] - MOVED), out=people
-            )
-            np.maximum(
-                events, np.minimum(people - others, count[EVENTS] + MOVED), out=events
-            )
+            most_people = np.maximum(events + others, least_people)
+            np.minimum(people, most_people, out=people)
+            least_events = np.minimum(people - others, most_events)
+            np.maximum(events, least_events, out=events)
             for shown in (people, events):
                 np.minimum.at(shown, parts, shown[whole])
             if np.array_equal(before[0], people) and np.array_equal(before[1], events):
@@ -405,8 +430,9 @@ class Net:
 
         Parts bound their total, and the total and the other parts bound each part.
         """
-        changed = np.arange(bounds.shape[1]) if changed is None else changed
-        for _ in range(MOST_ROUNDS):
+        if changed is None:
+            changed = np.arange(bounds.shape[1])
+        for _ in range(MAX_ROUNDS):
             touched = np.zeros(len(self.total), dtype=np.bool_)
             touched[self.sums_with[changed].indices] = True
             rows = self.parts[touched]
@@ -414,18 +440,13 @@ class Net:
             part = rows.indices
             sum_of = np.repeat(np.arange(len(total)), np.diff(rows.indptr))
             before = bounds.copy()
-            added = [rows @ end for end in bounds]
+            of_parts = [rows @ end for end in bounds]
             for own, other in ((0, 1), (1, 0)):
-                np.maximum.at(bounds[own], total, added[own])
-                follows = (
-                    bounds[own, total[sum_of]]
-                    + added[other][sum_of]
-                    - bounds[other, part]
-                )
-                np.maximum.at(bounds[own], part, follows)
-            changed = np.flatnonzero(
-                (bounds[0] != before[0]) | (bounds[1] != before[1])
-            )
+                np.maximum.at(bounds[own], total, of_parts[own])
+                other_parts = of_parts[other][sum_of] - bounds[other, part]
+                of_total = bounds[own, total[sum_of]]
+                np.maximum.at(bounds[own], part, of_total + other_parts)
+            changed = np.flatnonzero((bounds != before).any(axis=0))
             if not len(changed) or ended(bounds):
                 break
         return bounds

@@ -1,4 +1,4 @@
-"""Comparisons of scores, and discoveries, with protected counts."""
+"""Comparisons of scores, and discoveries, for release: protected counts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from propcal.auditing.score_changes import FlagChanges
 from propcal.numbers import RATIO_DIGITS, Limit, printed_rate
 from propcal.protect.audits import protected_audit, protected_audits
 from propcal.protect.disclosure_rule import (
-    MOVED,
+    MAX_MOVE,
     P_DIGITS,
     WANTED,
     Rule,
@@ -26,6 +26,7 @@ from propcal.protect.disclosure_rule import (
     shown_p,
 )
 from propcal.protect.shown_counts import (
+    SHARE_DIGITS,
     Sets,
     ShownCounts,
     sums_of_groups,
@@ -50,10 +51,9 @@ def protected_comparison(comparison: Comparison, fewest: int | None) -> Comparis
     """All audits of a comparison, and the differences between them; 0 or None protects
     nothing.
     """
-    audits = dict(
-        zip(comparison.audits, protected_audits([*comparison.audits.values()], fewest))
-    )
     rule = Rule.asked(fewest)
+    protected_ones = protected_audits([*comparison.audits.values()], fewest)
+    audits = dict(zip(comparison.audits, protected_ones))
     if rule is None or audits == comparison.audits:
         return comparison
     audits[comparison.base] = _without_turned_losses(comparison, audits)
@@ -74,29 +74,31 @@ def _without_turned_losses(
     of a difference.
     """
     base = audits[comparison.base]
-    table = comparison.differences
     losses = base.losses.copy()
-    for row in row_dicts(table[table["measure"].isin(LOSSES)]):
-        both = [
-            one.losses.loc[row["measure"], "value"]
-            for one in (base, audits[row["score"]])
-        ]
-        if all(map(_is_number, both)) and row["difference"] * (both[1] - both[0]) < 0:
-            losses.loc[row["measure"], ["value", "low", "high"]] = np.nan
+    differences = comparison.differences
+    of_losses = differences[differences["measure"].isin(LOSSES)]
+    for row in row_dicts(of_losses):
+        loss = row["measure"]
+        before = base.losses.loc[loss, "value"]
+        after = audits[row["score"]].losses.loc[loss, "value"]
+        both_shown = _is_number(before) and _is_number(after)
+        if both_shown and row["difference"] * (after - before) < 0:
+            losses.loc[loss, ["value", "low", "high"]] = np.nan
     return replace(base, losses=losses)
 
 
 def _changes(changes: pd.DataFrame, audits: Mapping[str, Audit]) -> pd.DataFrame:
     """The exact findings; the p-value of a small group is a limit, as in the audit."""
-    tables = {
+    p_values = {
         name: audit.groups.set_index("group")["p_value"]
         for name, audit in audits.items()
     }
+    large = [
+        _is_number(p_values[score][group])
+        for score, group in zip(changes["score"], changes["group"])
+    ]
     for name in ("p_value", "brier_p_value"):
-        rows = zip(changes["score"], changes["group"], changes[name])
-        shown = [
-            shown_p(p, _is_number(tables[score][group])) for score, group, p in rows
-        ]
+        shown = [shown_p(p, many) for p, many in zip(changes[name], large)]
         changes = changes.assign(**{name: pd.Series(shown, dtype=object)})
     return changes
 
@@ -107,114 +109,115 @@ def _is_number(x: float) -> bool:
 
 
 def _flags(comparison: Comparison, rule: Rule) -> pd.DataFrame:
-    """Counts of those newly and no longer flagged, moved, or limits of small ones;
-    nobody is a small count.
-
-    The difference of both follows from the numbers flagged by either score. Where these
-    moved counts would leave too few values for a small one, the other is withheld.
+    """Counts of those newly and no longer flagged, moved, or limits of small ones; 0 is
+    a small count.
     """
     names = ["newly_flagged", "no_longer_flagged"]
     table = comparison.flags.astype(dict.fromkeys(names, object))
     first = 0
-    for one in comparison._flag_source:
-        n = len(one.groups)
-        sets = Sets([one.newly, one.no_longer])
-        for total, parts in sums_of_groups(one.groups):
-            sets.sums += [
-                (start + total, [start + part for part in parts]) for start in (0, n)
-            ]
-        shown = sets.shown(rule)
-        people = shown.headcount.people.sum(axis=0)
-        few = np.asarray(shown.few.all(axis=0))
-        after, before = (
-            _moves(comparison.audits[name], one)
-            for name in (one.score, comparison.base)
-        )
-        apart = np.concatenate([after - before, before - after])
-        other = np.roll(np.arange(2 * n), n)
-        estimate = (
-            people + (shown.people - people)[other] + apart
-        )  # of a small count, from the others
-        left = (
-            np.minimum(estimate + 3 * MOVED, 2 * rule.fewest - 2)
-            - np.maximum(estimate - 3 * MOVED, 0)
-            + 1
-        )
-        follow = (~few | (left >= WANTED))[other]
-        counts = [
-            Limit(2 * rule.fewest - 1, "below")
-            if few[i]
-            else shown.people_at(i)
-            if follow[i]
-            else np.nan
-            for i in range(2 * n)
-        ]
+    for changes in comparison._flag_source:
+        n = len(changes.groups)
         rows = table.index[first : first + n]
-        for name, values in zip(names, (counts[:n], counts[n:])):
-            table.loc[rows, name] = pd.Series(values, index=rows, dtype=object)
+        counts = _flag_counts(comparison, changes, rule)
+        for name, of_name in zip(names, (counts[:n], counts[n:])):
+            table.loc[rows, name] = pd.Series(of_name, index=rows, dtype=object)
         first += n
     return table
 
 
-def _moves(audit: Audit, one: FlagChanges) -> Any:
+def _flag_counts(comparison: Comparison, changes: FlagChanges, rule: Rule) -> list[Any]:
+    """Of each group those newly flagged, then of each those no longer flagged.
+
+    The difference of both follows from the numbers flagged by either score. Where these
+    moved counts would leave too few values for a small one, the other is withheld.
+    """
+    n = len(changes.groups)
+    sets = Sets([changes.newly, changes.no_longer])
+    for total, parts in sums_of_groups(changes.groups):
+        for start in (0, n):
+            sets.sums.append((start + total, [start + part for part in parts]))
+    shown = sets.shown(rule)
+    people = shown.headcount.people.sum(axis=0)
+    few = np.asarray(shown.few.all(axis=0))
+    most = 2 * rule.fewest - 2
+
+    after = _moves(comparison.audits[changes.score], changes)
+    before = _moves(comparison.audits[comparison.base], changes)
+    apart = np.concatenate([after - before, before - after])
+    other = np.roll(np.arange(2 * n), n)
+    # of a small count, from the others
+    estimate = people + (shown.people - people)[other] + apart
+    highest = np.minimum(estimate + 3 * MAX_MOVE, most)
+    lowest = np.maximum(estimate - 3 * MAX_MOVE, 0)
+    protected_by_moves = highest - lowest + 1 >= WANTED
+    can_be_shown = (~few | protected_by_moves)[other]
+
+    counts: list[Any] = []
+    for i in range(2 * n):
+        if few[i]:
+            counts.append(Limit(most + 1, "below"))
+        elif can_be_shown[i]:
+            counts.append(shown.people_at(i))
+        else:
+            counts.append(np.nan)
+    return counts
+
+
+def _moves(audit: Audit, changes: FlagChanges) -> Any:
     """By how much the number of people flagged is moved in each group."""
     assert audit._source is not None
     counts = audit._source.counts
     place = {group: g for g, group in enumerate(counts.groups)}
-    threshold = np.abs(counts.thresholds - one.threshold).argmin()
-    return moved(
-        counts.flagged.key[[place[group] for group in one.groups], threshold], 0
-    )
+    groups = [place[group] for group in changes.groups]
+    threshold = np.abs(counts.thresholds - changes.threshold).argmin()
+    return moved(counts.flagged.key[groups, threshold], 0)
 
 
 def _differences(comparison: Comparison, audits: Mapping[str, Audit]) -> pd.DataFrame:
     """Differences of statistics are the audit's; those of O/E ratios and losses are
     between what is shown.
     """
-    tables = {name: audit.groups.set_index("group") for name, audit in audits.items()}
+    groups = {name: audit.groups.set_index("group") for name, audit in audits.items()}
     rows = []
     for row in row_dicts(comparison.differences):
         measure = row["measure"]
-        digits = MEASURE_NAMES[row["measure"]].digits
-        names = comparison.base, row["score"]
-        if measure in LOSSES:
-            base, value = (audits[name].losses.loc[measure, "value"] for name in names)
-        elif measure == "observed_expected" or measure in tables[names[1]]:
-            base, value = (tables[name].loc[row["group"], measure] for name in names)
-        else:
-            base, value = (round(row[name], digits) for name in ("base", "value"))
-        known = _is_number(base) and _is_number(value)
-        change = row["difference"]
-        if known and measure == "observed_expected":
-            change *= base / row["base"]
-        if known and measure in LOSSES:
-            change = value - base
-        ends = [change + row[end] - row["difference"] for end in ("low", "high")]
-        change, low, high = (
-            float(f"{x:.3g}") if known else np.nan for x in (change, *ends)
+        base, value = (
+            _shown_value(row, column, audits[name], groups[name])
+            for column, name in (("base", comparison.base), ("value", row["score"]))
         )
-        if (
-            measure == "observed_expected"
-            and known
-            and not low - APART <= value - base <= high + APART
-        ):
-            change = low = high = (
-                np.nan
-            )  # moved counts have changed more than the score
-        rows.append(
-            {
-                **row,
-                "base": base,
-                "value": value,
-                "difference": change,
-                "low": low,
-                "high": high,
-            }
-        )
+        is_shown = _is_number(base) and _is_number(value)
+        difference = row["difference"]
+        if is_shown and measure == "observed_expected":
+            difference *= base / row["base"]
+        if is_shown and measure in LOSSES:
+            difference = value - base
+        low = difference + row["low"] - row["difference"]
+        high = difference + row["high"] - row["difference"]
+        numbers = [float(f"{x:.3g}") for x in (difference, low, high)]
+        if is_shown and measure == "observed_expected":
+            _, low, high = numbers
+            # or else, moved counts have changed more than the score
+            is_shown = low - APART <= value - base <= high + APART
+        if not is_shown:
+            numbers = [NAN] * 3
+        of_difference = zip(("difference", "low", "high"), numbers)
+        rows.append({**row, "base": base, "value": value, **dict(of_difference)})
     table = pd.DataFrame(rows, columns=comparison.differences.columns)
     for name in ("base", "value"):
         table[name] = pd.Series([row[name] for row in rows], dtype=object)
     return table
+
+
+def _shown_value(
+    row: Mapping[str, Any], column: str, audit: Audit, groups: pd.DataFrame
+) -> Any:
+    """What is shown of a measure under one of both scores."""
+    measure = row["measure"]
+    if measure in LOSSES:
+        return audit.losses.loc[measure, "value"]
+    if measure in groups:
+        return groups.loc[row["group"], measure]
+    return round(row[column], MEASURE_NAMES[measure].digits)
 
 
 GAPS = [f"{name}{end}" for name in ("before", "after", "reading") for end in ENDS]
@@ -229,8 +232,10 @@ def protected_discovery(discovery: Discovery, fewest: int | None) -> Discovery:
     if rule is None or not discovery._source:
         return discovery
     protection = discovery.protection
+    counted = list(discovery._source)
+    if protection is not None:
+        counted += protection._source
     sets = Sets()
-    counted = [*discovery._source, *(protection._source if protection else ())]
     for people, scores in counted:
         sets.add(people, [scores])
     sets.add_sums([0] * (len(counted) - 1), [range(1, len(counted))])
@@ -240,17 +245,16 @@ def protected_discovery(discovery: Discovery, fewest: int | None) -> Discovery:
         "p_value": shown_p(discovery.overall["p_value"], shown.large[0]),
         **shown.numbers_at(0),
     }
+    found = [_group(shown, i, group) for i, group in enumerate(discovery.found, 1)]
     if protection is not None:
         rows = protection.table.to_dict("records")
-        places = range(len(counted) - len(rows), len(counted))
-        repairs = [_repair(shown, i, row) for i, row in zip(places, rows)]
+        first = len(counted) - len(rows)
+        repairs = [_repair(shown, i, row) for i, row in enumerate(rows, first)]
         table = pd.DataFrame(repairs, columns=protection.table.columns)
         protection = replace(protection, table=table, _source=())
     return replace(
         discovery,
-        found=tuple(
-            _group(shown, 1 + i, group) for i, group in enumerate(discovery.found)
-        ),
+        found=tuple(found),
         overall=overall,
         settings={**discovery.settings, "people": shown.people_at(0)},
         protection=protection,
@@ -260,13 +264,10 @@ def protected_discovery(discovery: Discovery, fewest: int | None) -> Discovery:
 
 def _group(shown: ShownCounts, i: int, group: FoundGroup) -> FoundGroup:
     """A finding whose ratio and interval follow from the counts that are shown."""
-    people = shown.people[i]
     mean = shown.mean[i]
-    value = group.value
-    low = group.low
-    high = group.high
-    raw = group.raw_value
     after = printed_rate(group.predicted_after * mean / group.predicted)
+    value, low, high = group.value, group.low, group.high
+    raw = group.raw_value
     if group.measure == RATIO:
         value, low, high = shown.ratio(i, (value, low, high), after)
         raw, *_ = shown.ratio(i, [raw] * 3)
@@ -274,36 +275,37 @@ def _group(shown: ShownCounts, i: int, group: FoundGroup) -> FoundGroup:
         value = low = high = raw = NAN
     if (value > 1) != (group.value > 1):
         value = low = high = NAN  # too near to 1 to tell
-    ratios: Any = {
-        "value": value,
-        "low": low,
-        "high": high,
-        "raw_value": raw,
-        "again": group.again,
-    }
     return replace(
         group,
         **shown.numbers_at(i),
-        share=round(float(people / shown.people[0]), 3),
+        share=round(float(shown.people[i] / shown.people[0]), SHARE_DIGITS),
         predicted_after=after,
         p_value=shown_p(group.p_value, shown.large[i]),
-        **{name: round(x, RATIO_DIGITS) for name, x in ratios.items()},
+        value=round(value, RATIO_DIGITS),
+        low=round(low, RATIO_DIGITS),
+        high=round(high, RATIO_DIGITS),
+        raw_value=round(raw, RATIO_DIGITS),
+        again=round(group.again, RATIO_DIGITS),
     )
 
 
 def _repair(shown: ShownCounts, i: int, row: dict[Any, Any]) -> dict[Any, Any]:
     """The repair of a protected group; its gaps agree with the rates that are shown.
-    None if it is small.
+    NaN if it is small.
     """
     if not shown.known[i]:
-        return row | dict.fromkeys(
-            [name for name in row if name not in ("group", "clear")], NAN
-        )
+        kept = ("group", "clear")
+        return {name: x if name in kept else NAN for name, x in row.items()}
     numbers = shown.numbers_at(i)
-    moved = numbers["observed"] - numbers["predicted"] - row["before"]
-    printed = {
-        name: x if isinstance(x, (str, bool)) else round(x, P_DIGITS)
-        for name, x in row.items()
-    }
-    printed |= {name: round(row[name] + moved, P_DIGITS) for name in GAPS}
-    return printed | {name: x for name, x in numbers.items() if name in row}
+    move = numbers["observed"] - numbers["predicted"] - row["before"]
+    repair = {}
+    for name, x in row.items():
+        if name in numbers:
+            repair[name] = numbers[name]
+        elif name in GAPS:
+            repair[name] = round(x + move, P_DIGITS)
+        elif isinstance(x, (str, bool)):
+            repair[name] = x
+        else:
+            repair[name] = round(x, P_DIGITS)
+    return repair

@@ -1,11 +1,10 @@
-"""Atoms that may be shared: every cell has at least 11 people with the outcome and 11
-without it.
+"""Atoms that may be shared: every cell has at least 11 people of either outcome.
 
 Neighbouring scores of a pattern are merged into cells, each at its mean score, rounded.
-If a cell has few different scores, its mean is coarse, because the exact one would tell
-how many people have each score. Patterns that are too small even as one cell have a
-rare level folded into "other levels", for everybody. The same people always give the
-same cells, in whatever order their rows come. Only whole cells leave: no counts of
+If a cell has few different scores, its mean is coarse, because the exact one would
+reveal how many people have each score. Patterns that are too small even as one cell
+have a rare level folded into "other levels", for everybody. The same people always give
+the same cells, in whatever order their rows come. Only whole cells leave: no counts of
 people left out, no patient IDs, no number that is exact for a single person. With
 repeat visits, different people are counted.
 """
@@ -16,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import pairwise
-from math import log
+from math import inf, log
 from operator import add, or_
 from typing import Any
 
@@ -38,9 +37,10 @@ from propcal.core.reduction import (
 )
 from propcal.errors import refused
 
-EDGES = uniform(
-    10
-)  # cells are kept within these ranges of scores, where they are large enough
+# cells are kept within these ranges of scores, where they are large enough
+EDGES = uniform(10)
+MAX_FEWEST = 1_000_000
+NAME_DIGITS = 12  # of a fingerprint
 # with more different scores, nearly all of one person, scores are continuous and were
 # cut off
 CUT_OFF = 12
@@ -55,8 +55,8 @@ def are_shared(atoms: Atoms | None, fewest: int) -> bool:
     """
     if atoms is None or atoms.shared is None or atoms.shared.fewest < fewest:
         return False
-    either = atoms.positives, atoms.people - atoms.positives
-    return all(len(counts) > 0 and int(counts.min()) >= fewest for counts in either)
+    with_and_without = np.array([atoms.positives, atoms.people - atoms.positives])
+    return len(atoms) > 0 and bool(with_and_without.min() >= fewest)
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,26 +80,24 @@ class _People:
         names = [name for name in atoms.patterns.attributes if name != CLUSTER]
         bare = with_attributes(atoms, names)
         if CLUSTER not in atoms.patterns.attributes:
-            either = np.array([bare.positives, bare.weight - bare.positives])
-            if (
-                0 < atoms.weighted_rows < atoms.n_people
-            ):  # a row that counts several times may be one person
-                either = np.minimum(either, 1)
-            return cls(bare, either.T.tolist(), add, int)
-        patients = atoms.patterns.table[
-            atoms.pattern_index(), atoms.patterns.attributes.index(CLUSTER)
-        ]
+            people = np.array([bare.positives, bare.weight - bare.positives])
+            if 0 < atoms.weighted_rows < atoms.n_people:
+                # a row that counts several times may be one person
+                people = np.minimum(people, 1)
+            return cls(bare, people.T.tolist(), add, int)
+
+        column = atoms.patterns.attributes.index(CLUSTER)
+        patients = atoms.patterns.table[atoms.pattern_index(), column].tolist()
         _, code = fewer_attributes(atoms, names)
         place = np.searchsorted(
-            bare.pattern_index().astype(np.int64) * (2 * UNIT) + bare.score,
-            code.astype(np.int64) * (2 * UNIT) + atoms.score,
-        )
+            _sort_keys(bare.pattern_index(), bare.score),
+            _sort_keys(code, atoms.score),
+        ).tolist()
         behind = [[0, 0] for _ in range(len(bare))]
-        for outcome, column in enumerate(
-            (atoms.positives, atoms.weight - atoms.positives)
-        ):
-            for i in np.flatnonzero(column > 0).tolist():
-                behind[place[i]][outcome] |= 1 << int(patients[i])
+        of_outcomes = atoms.positives, atoms.weight - atoms.positives
+        for outcome, weight in enumerate(of_outcomes):
+            for i in np.flatnonzero(weight > 0).tolist():
+                behind[place[i]][outcome] |= 1 << patients[i]
         return cls(bare, behind, or_, int.bit_count)
 
     def joined(self, people: Sequence[int], i: int) -> list[int]:
@@ -114,10 +112,16 @@ class _People:
         """Different people with the outcome or without it, whichever are fewer, of each
         pattern.
         """
-        runs = pairwise(self.atoms.starts.tolist())
-        return np.array(
-            [self.fewer(reduce(self.joined, range(*run), [0, 0])) for run in runs]
-        )
+        numbers = []
+        for low, high in pairwise(self.atoms.starts.tolist()):
+            people = reduce(self.joined, range(low, high), [0, 0])
+            numbers.append(self.fewer(people))
+        return np.array(numbers)
+
+
+def _sort_keys(pattern: IntArray, score: IntArray) -> IntArray:
+    """Numbers that put atoms in order, by pattern and then by score."""
+    return np.asarray(pattern.astype(np.int64) * (2 * UNIT) + score)
 
 
 def share_atoms(
@@ -126,25 +130,22 @@ def share_atoms(
     """Atoms that may be shared, and the levels that were folded (which the file itself
     does not name).
     """
-    check_number("fewest", fewest, at_least=2, at_most=1_000_000, whole=True)
-    if not atoms.frequencies or atoms.soft:
-        if atoms.frequencies:
-            what = "outcomes are soft labels"
-        else:
-            what = "there are survey weights"
-        raise refused("atoms not shared safely", what=what)
-    own = [
-        a
-        for a in atoms.patterns.attributes
-        if a not in (PERIOD, SHARE) and not a.startswith(BESIDE)
+    check_number("fewest", fewest, at_least=2, at_most=MAX_FEWEST, whole=True)
+    if not atoms.frequencies:
+        raise refused("atoms not shared safely", what="there are survey weights")
+    if atoms.soft:
+        raise refused("atoms not shared safely", what="outcomes are soft labels")
+    names = [
+        name
+        for name in atoms.patterns.attributes
+        if name not in (PERIOD, SHARE) and not name.startswith(BESIDE)
     ]
-    people, folded = _folded(with_attributes(atoms, own), fewest)
+    people, folded = _folded(with_attributes(atoms, names), fewest)
     cells = _cells(people, fewest)
-    name = cells.fingerprint().removeprefix("sha256:")[:12]
-    about = Shared(
-        fewest, {attribute: len(levels) for attribute, levels in folded.items()}
-    )
-    return replace(stack({name: cells}, SHARE), shared=about), folded
+    share = cells.fingerprint().removeprefix("sha256:")[:NAME_DIGITS]
+    n_folded = {name: len(levels) for name, levels in folded.items()}
+    shared = Shared(fewest, n_folded)
+    return replace(stack({share: cells}, SHARE), shared=shared), folded
 
 
 def _folded(atoms: Atoms, least: int) -> tuple[_People, dict[str, list[str]]]:
@@ -155,19 +156,18 @@ def _folded(atoms: Atoms, least: int) -> tuple[_People, dict[str, list[str]]]:
     while True:
         people = _People.of(atoms)
         number = people.of_patterns()
-        small = np.flatnonzero(number < least)
-        if not len(small):
+        if not (number < least).any():
             return people, folded
-        pattern = int(small[np.lexsort((small, number[small]))[0]])
-        choice = _cheapest(people.atoms, pattern)
+        smallest = int(np.argmin(number))
+        choice = _cheapest(people.atoms, smallest)
         if choice is None:
-            raise refused(
-                "too few to share", at_site=_at_site(people.atoms, pattern), least=least
-            )
+            at_site = _at_site(people.atoms, smallest)
+            raise refused("too few to share", at_site=at_site, least=least)
         name, levels = choice
-        folded.setdefault(name, []).extend(
-            str(x) if x is not None else "missing" for x in levels if x != OTHER
-        )
+        for level in levels:
+            if level != OTHER:
+                in_words = "missing" if level is None else str(level)
+                folded.setdefault(name, []).append(in_words)
         rare = {(name, level) for level in levels}
         atoms = relevelled(
             atoms, lambda *level, rare=rare: OTHER if level in rare else level[1]
@@ -176,38 +176,46 @@ def _folded(atoms: Atoms, least: int) -> tuple[_People, dict[str, list[str]]]:
 
 def _at_site(atoms: Atoms, pattern: int) -> str:
     """The site of a pattern in words, if there are several."""
-    names = atoms.patterns.attributes
-    if SITE not in names or len(atoms.patterns.levels[names.index(SITE)]) < 2:
+    patterns = atoms.patterns
+    if SITE not in patterns.attributes:
         return ""
-    return f" at site {atoms.patterns.key(pattern)[names.index(SITE)]!r}"
+    column = patterns.attributes.index(SITE)
+    if len(patterns.levels[column]) < 2:
+        return ""
+    return f" at site {patterns.key(pattern)[column]!r}"
 
 
 def _cheapest(atoms: Atoms, pattern: int) -> tuple[str, list[Any]] | None:
     """The attribute, and its levels to be folded, by which the least information is
     lost.
     """
-    best: tuple[tuple[float, int], str, list[Any]] | None = None
+    choice = None
+    lowest_cost = inf
     patterns = atoms.patterns
     people = atoms.pattern_sums(atoms.people)
     for a, name in enumerate(patterns.attributes):
         levels = patterns.levels[a]
         if name.startswith(KEY) or len(levels) < 2:
             continue
-        size = np.bincount(patterns.table[:, a], weights=people, minlength=len(levels))
-        own = int(patterns.table[pattern, a])
-        other = levels.index(OTHER) if OTHER in levels else None
-        together = [own, *([other] if other not in (None, own) else [])]
-        if (
-            len(together) == 1
-        ):  # nothing was folded before: the smallest other level is, too
-            together.append(
-                next(i for i in np.argsort(size, kind="stable").tolist() if i != own)
-            )
-        joined = sorted(float(size[i]) for i in together)
-        cost = sum(n * log(sum(joined) / n) for n in joined if n), a
-        if best is None or cost < best[0]:
-            best = cost, name, [levels[i] for i in together if i != other]
-    return None if best is None else (best[1], best[2])
+        level_of = patterns.table[:, a]
+        size = np.bincount(level_of, weights=people, minlength=len(levels))
+        own = int(level_of[pattern])
+        by_size = np.argsort(size, kind="stable").tolist()
+        if OTHER in levels and levels.index(OTHER) != own:
+            joined = levels.index(OTHER)
+        else:  # nothing was folded before: the smallest other level is, too
+            joined = next(i for i in by_size if i != own)
+        cost = _information_lost(float(size[own]), float(size[joined]))
+        if cost < lowest_cost:
+            lowest_cost = cost
+            choice = name, [levels[i] for i in (own, joined) if levels[i] != OTHER]
+    return choice
+
+
+def _information_lost(own: float, joined: float) -> float:
+    """By joining two levels of so many people."""
+    sizes = sorted((own, joined))
+    return sum(size * log(sum(sizes) / size) for size in sizes if size)
 
 
 def _cells(who: _People, least: int) -> Atoms:
@@ -216,29 +224,27 @@ def _cells(who: _People, least: int) -> Atoms:
     cell = np.empty(len(atoms), dtype=np.int64)
     few = np.empty(len(atoms), dtype=bool)
     bin_of = EDGES.index(atoms.score)
-    n = 0
+    n_cells = 0
     for low, high in pairwise(atoms.starts.tolist()):
-        cell[low:high] = n + _merged(who, low, high, bin_of, least)
+        cell[low:high] = n_cells + _merged(who, low, high, bin_of, least)
         few[low:high] = _few_scores(atoms.people[low:high])
-        n = int(cell[high - 1]) + 1
+        n_cells = int(cell[high - 1]) + 1
     people: Any = np.bincount(cell, weights=atoms.people).astype(np.int64)
     positives: Any = np.bincount(cell, weights=atoms.positives).astype(np.int64)
-    starts = np.searchsorted(cell, np.arange(n + 1))
-    coarse = few[starts[:-1]] & (np.diff(starts) > 1) & (np.diff(starts) < FEW)
+
+    starts = np.searchsorted(cell, np.arange(n_cells + 1))
+    n_scores = np.diff(starts)
+    coarse = few[starts[:-1]] & (n_scores > 1) & (n_scores < FEW)
     counted = atoms.people.astype(np.float64)
     for c in np.flatnonzero(coarse).tolist():
-        counted[starts[c] : starts[c + 1]] = _coarse(
-            atoms.people[starts[c] : starts[c + 1]]
-        )
+        own = slice(starts[c], starts[c + 1])
+        counted[own] = _coarse(atoms.people[own])
     weighted: Any = np.bincount(cell, weights=counted * from_grid(atoms.score))
-    score = (
-        significant(np.rint(weighted / people * UNIT).astype(np.int64), SCORE_BITS)
-        + coarse
-    )
+    mean = np.rint(weighted / people * UNIT).astype(np.int64)
+    score = significant(mean, SCORE_BITS) + coarse
     pattern = atoms.pattern_index()[starts[:-1]]
-    return atoms_of_sums(
-        atoms.patterns, pattern, score, sums_of_counts(people, positives)
-    )
+    sums = sums_of_counts(people, positives)
+    return atoms_of_sums(atoms.patterns, pattern, score, sums)
 
 
 def _merged(
@@ -251,36 +257,33 @@ def _merged(
     same range; otherwise it begins the next cell. What is left over at the very end
     joins the last cell.
     """
-    cells: list[
-        list[int]
-    ] = []  # first and last score, and range of the last, of finished cells
+    starts: list[int] = []  # first and last score of finished cells
+    ends: list[int] = []
+    ranges: list[int] = []  # in which they were large enough
     first = low
     last = high - 1
-    there = [0, 0]
+    waiting = [0, 0]  # people in no finished cell
     for i in range(low, high):
-        there = who.joined(there, i)
-        end_of_bin = i == last or bin_of[i + 1] != bin_of[i]
-        if who.fewer(there) >= least:
-            cells.append([first, i, int(bin_of[i])])
-        elif (
-            end_of_bin
-            and cells
-            and (cells[-1][2] == bin_of[i] or i == last)
-            and first <= i
-        ):
-            cells[-1][1] = i
+        waiting = who.joined(waiting, i)
+        bin_index = int(bin_of[i])
+        end_of_range = i == last or bin_of[i + 1] != bin_index
+        if who.fewer(waiting) >= least:
+            starts.append(first)
+            ends.append(i)
+            ranges.append(bin_index)
+        elif end_of_range and ends and (ranges[-1] == bin_index or i == last):
+            ends[-1] = i
         else:
             continue
         first = i + 1
-        there = [0, 0]
-    assert cells, "a pattern has enough people"
-    if len(cells) > 1 and _few_scores(who.atoms.people[low:high]):
-        begin, end, _ = cells[-1]
-        if _tells_rest(
-            who.atoms.people[begin : end + 1], bin_of[begin - 1 : end + 1], least
-        ):
-            cells[-2:] = [[cells[-2][0], end, 0]]
-    ends = [end for _, end, _ in cells]
+        waiting = [0, 0]
+    assert ends, "a pattern has enough people"
+
+    if len(ends) > 1 and _few_scores(who.atoms.people[low:high]):
+        people = who.atoms.people[starts[-1] : ends[-1] + 1]
+        bins = bin_of[starts[-1] - 1 : ends[-1] + 1]
+        if _reveals_rest(people, bins, least):
+            del ends[-2]
     return np.searchsorted(ends, np.arange(low, high))
 
 
@@ -296,8 +299,8 @@ def _few_scores(people: IntArray) -> bool:
     return 2 * int(people.sum()) >= 3 * len(people)
 
 
-def _tells_rest(people: IntArray, bin_of: IntArray, least: int) -> bool:
-    """Whether the size of the last cell tells how many people were left over at the
+def _reveals_rest(people: IntArray, bin_of: IntArray, least: int) -> bool:
+    """Whether the size of the last cell reveals how many people were left over at the
     very end.
 
     It does if the cell must have been filled in the range in which it begins, because
@@ -322,16 +325,15 @@ def _coarse(people: IntArray) -> FloatArray:
     ends = np.cumsum(people - 1)
     total = int(ends[-1])
     ends = ends[:-1]
-    n = max(total // BLOCK, 1)
-    block = np.minimum(ends * n // max(total, 1), n - 1)
-    low, high = block * total / n, (block + 1) * total / n
-    if n > 1:
+    n_blocks = max(total // BLOCK, 1)
+    block = np.minimum(ends * n_blocks // max(total, 1), n_blocks - 1)
+    low = block * total / n_blocks
+    high = (block + 1) * total / n_blocks
+    if n_blocks > 1:
         high[block == 0] = BLOCK // 2
-        low[block == n - 1] = total - BLOCK // 2
-    first, last = (
-        np.searchsorted(block, block, side=side) for side in ("left", "right")
-    )
-    spread = low + (high - low) * (np.arange(len(block)) - first + 1) / (
-        last - first + 1
-    )
+        low[block == n_blocks - 1] = total - BLOCK // 2
+    first = np.searchsorted(block, block, side="left")
+    last = np.searchsorted(block, block, side="right")
+    place = np.arange(len(block)) - first + 1
+    spread = low + (high - low) * place / (last - first + 1)
     return np.asarray(1 + np.diff(spread, prepend=0, append=total))

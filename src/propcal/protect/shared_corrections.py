@@ -1,5 +1,4 @@
-"""Prepare a correction for sharing with another site: leave out what few people
-determine, round the rest.
+"""Corrections for another site: what few people determine is left out or rounded.
 
 The shift of an update is the gap of a category, (outcomes - sum of scores) / people. If
 the scores are round numbers, an exact shift is a fraction whose denominator reveals the
@@ -15,13 +14,14 @@ different people. If rows are weighted, there is at least one person for each
 combination of attributes, score and outcome.
 
 This protects people in one shared correction. Two of them, fitted with and without a
-person, tell that person's outcome by their difference.
+person, reveal that person's outcome by their difference.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from propcal.core.correction.correction import Correction
 
 FINEST_BITS = 10  # no shared shift is finer than 2**-10
+GUARD_DIGITS = 2
 LEFT_OUT = -1
 _GRID_BITS = UNIT.bit_length() - 1
 
@@ -99,10 +100,8 @@ def shared_bits(people: IntArray) -> IntArray:
     >>> shared_bits(np.array([10, 11, 16, 100, 5000])).tolist()
     [-1, 3, 4, 6, 10]
     """
-    bits = np.minimum(
-        np.floor(np.log2(np.maximum(people, 1))).astype(np.int64), FINEST_BITS
-    )
-    return np.where(people < FEWEST_SHOWN, LEFT_OUT, bits)
+    bits = np.floor(np.log2(np.maximum(people, 1))).astype(np.int64)
+    return np.where(people < FEWEST_SHOWN, LEFT_OUT, np.minimum(bits, FINEST_BITS))
 
 
 def shared(correction: Correction) -> Correction:
@@ -116,22 +115,17 @@ def shared(correction: Correction) -> Correction:
         raise refused("share points")
     if sharing is None:
         raise refused("share from a file")
-    groups = tuple(
-        group for group, kept in zip(correction.groups, sharing.groups) if kept
-    )
+    groups = tuple(compress(correction.groups, sharing.groups))
     start = _rounded_start(correction.start, sharing.start_bits)
-    about = {
-        name: value for name, value in correction.about.items() if name != "fingerprint"
-    }
+    named_groups = groups if start is None else groups + start.groups
+    patterns = _common_patterns(correction.patterns, sharing.patterns, named_groups)
+    about = dict(correction.about)
+    about.pop("fingerprint", None)
     if isinstance(about.get("guard"), float):
-        about["guard"] = round(about["guard"], 2)
+        about["guard"] = round(about["guard"], GUARD_DIGITS)
     return replace(
         correction,
-        patterns=_common_patterns(
-            correction.patterns,
-            sharing.patterns,
-            (*groups, *(start.groups if start else ())),
-        ),
+        patterns=patterns,
         groups=groups or (Group(()),),
         bins=_rounded_bins(correction.bins),
         updates=_rounded_updates(correction.updates, sharing),
@@ -153,14 +147,12 @@ def _rounded_updates(updates: IntArray, sharing: Sharing) -> IntArray:
     """The updates that at least 11 people determine, rounded; those that round to zero
     are dropped.
     """
-    number = (
-        np.cumsum(sharing.groups) - 1
-    )  # index of each group among those that are kept
-    shift = _round(updates[:, 2], sharing.update_bits, _GRID_BITS)
+    group, bin_index, exact_shift, *_ = updates.T
+    shift = _round(exact_shift, sharing.update_bits, _GRID_BITS)
+    place = np.cumsum(sharing.groups) - 1  # of each group among those that are kept
     kept = (sharing.update_bits != LEFT_OUT) & (shift != 0)
-    return np.stack(
-        [number[updates[kept, 0]], updates[kept, 1], shift[kept]], axis=1
-    ).reshape(-1, 3)
+    columns = [place[group[kept]], bin_index[kept], shift[kept]]
+    return np.stack(columns, axis=1).reshape(-1, 3)
 
 
 def _rounded_start(start: SmoothStart | None, bits: IntArray) -> SmoothStart | None:
@@ -170,9 +162,9 @@ def _rounded_start(start: SmoothStart | None, bits: IntArray) -> SmoothStart | N
     if start is None:
         return None
     shifts = _round(start.shifts, bits[:, None], SHIFT_UNIT.bit_length() - 1)
-    left = np.flatnonzero(shifts.any(axis=1) & (bits != LEFT_OUT))
-    if len(left):
-        return SmoothStart(tuple(start.groups[t] for t in left), shifts[left])
+    kept = np.flatnonzero(shifts.any(axis=1) & (bits != LEFT_OUT))
+    if len(kept):
+        return SmoothStart(tuple(start.groups[term] for term in kept), shifts[kept])
     return None
 
 
@@ -199,33 +191,30 @@ def _common_patterns(
     listed in one added row, built from levels that the file shows anyway, whether or
     not anyone had that combination.
     """
-    rows = [patterns.key(int(p)) for p in np.flatnonzero(common)]
+    names = patterns.attributes
     needed = dict.fromkeys(
         condition for group in groups for condition in group.conditions
     )
-    first: dict[str, Level] = {}
+    rows = [patterns.key(int(p)) for p in np.flatnonzero(common)]
+    if not rows:
+        first: dict[str, Level] = {}
+        for name, level in needed:
+            first.setdefault(name, level)
+        rows = [tuple(first.get(name) for name in names)]
+    base = rows[0]
     for name, level in needed:
-        first.setdefault(name, level)
-    if rows:
-        base = rows[0]
-    else:
-        base = tuple(first.get(name) for name in patterns.attributes)
-    rows = rows or [base]
-    for name, level in needed:
-        a = patterns.attributes.index(name)
+        a = names.index(name)
         if all(row[a] != level for row in rows):
             rows.append((*base[:a], level, *base[a + 1 :]))
-    levels = tuple(
-        sort_levels([*{row[a] for row in rows}])
-        for a in range(len(patterns.attributes))
-    )
-    codes = [
-        np.array([known.index(row[a]) for row in rows])
-        for a, known in enumerate(levels)
-    ]
-    return patterns_of(patterns.attributes, levels, codes, len(rows), patterns.derived)[
-        0
-    ]
+
+    levels = []
+    codes = []
+    for column in zip(*rows):
+        listed = sort_levels([*set(column)])
+        levels.append(listed)
+        codes.append(np.array([listed.index(level) for level in column]))
+    built, _ = patterns_of(names, tuple(levels), codes, len(rows), patterns.derived)
+    return built
 
 
 class PeopleBehind:
@@ -236,31 +225,25 @@ class PeopleBehind:
     def __init__(self, atoms: Atoms) -> None:
         names = atoms.patterns.attributes
         self.atoms = atoms
-        self.patterns = atoms.patterns
         self.clustered = CLUSTER in names
-        self.weighted = atoms.frequencies and 0 < atoms.weighted_rows < atoms.n_people
+        pattern = atoms.pattern_index()
         if self.clustered:
-            self.patterns, self.code = fewer_attributes(
-                atoms, [name for name in names if name != CLUSTER]
-            )
-            self.cluster = atoms.patterns.table[
-                atoms.pattern_index(), names.index(CLUSTER)
-            ]
-            self.by_pattern = np.zeros(
-                (len(self.patterns), int(self.cluster.max()) + 1), dtype=np.int64
-            )
-            self.by_pattern[self.code, self.cluster] = (
-                1  # which clusters each pattern occurs in
-            )
+            others = [name for name in names if name != CLUSTER]
+            self.patterns, self.code = fewer_attributes(atoms, others)
+            self.cluster = atoms.patterns.table[pattern, names.index(CLUSTER)]
+            n_clusters = int(self.cluster.max()) + 1
+            occurs = np.zeros((len(self.patterns), n_clusters), dtype=np.int64)
+            occurs[self.code, self.cluster] = 1
+            self.by_pattern = occurs
         else:
+            self.patterns = atoms.patterns
+            self.code = pattern
             self.people = atoms.people
-            if self.weighted:
-                self.people = (atoms.positives > 0).astype(np.int64) + (
-                    atoms.positives < atoms.weight
-                )
-            self.by_pattern = np.asarray(atoms.pattern_sums(self.people))[
-                :, None
-            ].astype(np.int64)
+            if atoms.frequencies and 0 < atoms.weighted_rows < atoms.n_people:
+                with_outcome = (atoms.positives > 0).astype(np.int64)
+                self.people = with_outcome + (atoms.positives < atoms.weight)
+            people = np.asarray(atoms.pattern_sums(self.people))
+            self.by_pattern = people[:, None].astype(np.int64)
 
     def in_patterns(self) -> IntArray:
         """The fewest people with each pattern."""
@@ -268,10 +251,11 @@ class PeopleBehind:
 
     def in_groups(self, groups: Sequence[Group]) -> IntArray:
         """The fewest people in each group."""
-        found = membership(groups, self.patterns).astype(np.int64) @ self.by_pattern
-        return np.asarray(
-            (np.minimum(found, 1) if self.clustered else found).sum(axis=1)
-        )
+        inside = membership(groups, self.patterns).astype(np.int64)
+        people = inside @ self.by_pattern
+        if self.clustered:
+            people = np.minimum(people, 1)
+        return np.asarray(people.sum(axis=1))
 
     def in_terms(self, start: SmoothStart | None) -> IntArray:
         """The fewest people behind each term of the recalibration: a level of 0 or 1 is
@@ -279,16 +263,16 @@ class PeopleBehind:
         """
         if start is None:
             return np.empty(0, dtype=np.int64)
-        found = self.in_groups(start.groups)
+        people = self.in_groups(start.groups)
+        of_everybody = np.array([not group.conditions for group in start.groups])
         for knot, score in ((0, 0), (-1, UNIT)):
-            everybody = [not group.conditions for group in start.groups]
-            level = everybody & (start.shifts[:, knot] != 0)
-            found[level] = np.minimum(
-                found[level], self._among(np.flatnonzero(self.atoms.score == score))
-            )
-        return found
+            with_score = self._among(np.flatnonzero(self.atoms.score == score))
+            level = of_everybody & (start.shifts[:, knot] != 0)
+            people[level] = np.minimum(people[level], with_score)
+        return people
 
     def _among(self, who: IntArray) -> int:
+        """How many people these atoms have, at least."""
         if self.clustered:
             return len(np.unique(self.cluster[who]))
         return int(self.people[who].sum())
@@ -301,16 +285,13 @@ class PeopleBehind:
         start: SmoothStart | None,
     ) -> IntArray:
         """The fewest people that each update moved, in the order of a fit."""
-        code = (self.code if self.clustered else self.atoms.pattern_index()).astype(
-            np.int64
-        )
-        if start is None:
-            score = self.atoms.score
-        else:
-            score = start.apply(self.atoms.score, code, self.patterns)
-        counted = np.zeros(len(updates), dtype=np.int64)
+        code = self.code.astype(np.int64)
+        score = self.atoms.score
+        if start is not None:
+            score = start.apply(score, code, self.patterns)
+        people = np.zeros(len(updates), dtype=np.int64)
         inside = membership(groups, self.patterns)
         traced = traced_updates(score.copy(), code, inside, updates, bins.edges)
-        for u, who, *_ in traced:
-            counted[u] = self._among(who)
-        return counted
+        for update, moved, *_ in traced:
+            people[update] = self._among(moved)
+        return people

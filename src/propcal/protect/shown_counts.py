@@ -1,6 +1,4 @@
-"""ShownCounts: the counts of a page as they are shown, and the rates and ratios that
-follow from them.
-"""
+"""The counts of a page as they are shown, and the rates and ratios that follow."""
 
 from __future__ import annotations
 
@@ -8,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import repeat
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -35,22 +33,24 @@ SHARE_DIGITS = 3
 NEAR = 1e-9  # edges and thresholds that are the same number
 APART = 0.0051  # from 1, where an interval that excludes it ends
 
-Ratio = tuple[
-    FloatArray, FloatArray, FloatArray
-]  # O/E ratios and the ends of their intervals
-Values = Iterable[tuple[int, ScoreValues]]  # the different scores of a set
+# O/E ratios and the ends of their intervals
+Ratio = tuple[FloatArray, FloatArray, FloatArray]
+# the different scores of sets, with the places of these
+Values = Iterable[tuple[int, ScoreValues]]
 
 
 def sums_of_groups(groups: Sequence[Group]) -> list[tuple[int, list[int]]]:
     """Each group, and its parts by one more attribute; broader groups first."""
     place = {frozenset(group.conditions): i for i, group in enumerate(groups)}
-    found: dict[tuple[int, str], list[int]] = {}
-    for conditions, i in sorted(place.items(), key=lambda item: len(item[0])):
+    broader_first = sorted(place.items(), key=lambda item: len(item[0]))
+    parts: dict[tuple[int, str], list[int]] = {}
+    for conditions, i in broader_first:
         for condition in sorted(conditions, key=repr):
-            parent = place.get(conditions - {condition})
-            if parent is not None:
-                found.setdefault((parent, condition[0]), []).append(i)
-    return [(total, parts) for (total, _), parts in found.items()]
+            whole = place.get(conditions - {condition})
+            if whole is not None:
+                attribute, _ = condition
+                parts.setdefault((whole, attribute), []).append(i)
+    return [(whole, own) for (whole, _), own in parts.items()]
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,13 +78,10 @@ class ShownCounts(rules.Disclosed):
         events = disclosed.events[sets]
         mean = np.where(np.isnan(people), np.nan, headcount.score)
         variance = np.zeros(len(people))
-        for i, own in values:
-            if (
-                len(own.score) > 1
-                and rules.tells_counts(own)
-                and np.isfinite(people[i])
-            ):
-                mean[i], variance[i] = disclosed.rule.mean_of_few(own, people[i])
+        for i, scores in values:
+            reveals_counts = len(scores.score) > 1 and rules.reveals_counts(scores)
+            if reveals_counts and np.isfinite(people[i]):
+                mean[i], variance[i] = disclosed.rule.mean_of_few(scores, people[i])
         small = disclosed.small[:, sets]
         few = disclosed.few[:, sets]
         return cls(
@@ -104,30 +101,30 @@ class ShownCounts(rules.Disclosed):
 
     def rate_at(self, i: int) -> float:
         """The observed rate; NaN if a count is not shown."""
-        people = self.people[i]
-        events = self.events[i]
-        return float(events / people) if people > 0 else float("nan")
+        if self.people[i] > 0:
+            return float(self.events[i] / self.people[i])
+        return NAN
 
     def people_at(self, i: int) -> Any:
         """People of a set, or what can be said."""
         if self.small[:, i].all() and self.few[:, i].all():
             return Limit(2 * self.rule.fewest - 1, "below")
         if np.isnan(self.people[i]):
-            return float("nan")
+            return NAN
         return About(self.people[i])
 
     def events_at(self, i: int) -> Any:
         """People with the outcome, or what can be said."""
-        if self.small[0, i]:
-            if self.few[0, i]:
-                return Limit(self.rule.fewest, "below")
-            return float("nan")
-        if self.small[1, i] and self.few[1, i] and np.isfinite(self.people[i]):
-            return Limit(
-                max(self.people[i] - rules.MOVED - self.rule.fewest, 0.0), "above"
-            )
+        few_events, few_others = self.small[:, i] & self.few[:, i]
+        if few_events:
+            return Limit(self.rule.fewest, "below")
+        if self.small[rules.EVENTS, i]:
+            return NAN
+        if few_others and np.isfinite(self.people[i]):
+            least = self.people[i] - rules.MAX_MOVE - self.rule.fewest
+            return Limit(max(least, 0.0), "above")
         if np.isnan(self.events[i]):
-            return float("nan")
+            return NAN
         return About(self.events[i])
 
     def limits_at(
@@ -144,7 +141,7 @@ class ShownCounts(rules.Disclosed):
         fewest = self.rule.fewest
         if np.isnan(mean):
             return NAN, NAN
-        few_events = bool(self.small[0, i])  # or else, few without the outcome
+        few_events = bool(self.small[rules.EVENTS, i])  # or else, few without it
         if few_events:
             rate = Limit((fewest - 0.5) / people, "below")
         else:
@@ -171,47 +168,52 @@ class ShownCounts(rules.Disclosed):
     def printable(self) -> Any:
         """People, and people with the outcome, of all sets."""
         sets = range(len(self.people))
-        return np.array(
-            [[at(i) for i in sets] for at in (self.people_at, self.events_at)],
-            dtype=object,
-        )
+        people = [self.people_at(i) for i in sets]
+        events = [self.events_at(i) for i in sets]
+        return np.array([people, events], dtype=object)
 
     def numbers_at(self, i: int) -> dict[str, Any]:
         """Counts and rates of a set, as a claim has them."""
-        rates = {"observed": self.rate_at(i), "predicted": printed_rate(self.mean[i])}
-        return {"people": self.people_at(i), "events": self.events_at(i), **rates}
+        return {
+            "people": self.people_at(i),
+            "events": self.events_at(i),
+            "observed": self.rate_at(i),
+            "predicted": printed_rate(self.mean[i]),
+        }
 
     def ratios(self, sets: Any, exact: Sequence[Any], mean: Any = None) -> Ratio:
         """O/E ratios of some sets with their intervals; `mean` is that of another score
         of theirs.
         """
-        exact = [np.asarray(end, dtype=np.float64) for end in exact]
+        as_arrays = [np.asarray(end, dtype=np.float64) for end in exact]
+        people = self.people[sets]
+        events = self.events[sets]
         mean = self.mean[sets] if mean is None else np.asarray(mean)
-        shown = (self.people[sets], self.events[sets], mean, self.mean_variance[sets])
-        return moved_ratios(exact, self.headcount.people[:, sets], shown)
+        shown = RatioParts(people, events, mean, self.mean_variance[sets])
+        return moved_ratios(as_arrays, self.headcount.people[:, sets], shown)
 
     def ratio(
         self, i: int, exact: Sequence[float], mean: float | None = None
     ) -> list[float]:
         """The O/E ratio of one set, with its interval."""
-        found = self.ratios([i], [[x] for x in exact], None if mean is None else [mean])
-        return [float(x[0]) for x in found]
+        means = None if mean is None else [mean]
+        ends = self.ratios([i], [[end] for end in exact], means)
+        return [float(end[0]) for end in ends]
 
     def others_at(self, i: int, claim: Claim) -> dict[str, Any]:
         """The O/E ratio, with its interval, of everybody (the first set) who is not in
         the set of a claim.
         """
-        exact = {f"others{end}": getattr(claim, f"others{end}") for end in ENDS}
+        names = [f"others{end}" for end in ENDS]
         counts = (self.headcount.people[:, 0] - self.headcount.people[:, i])[:, None]
         sums = (self.people, self.events, self.people * self.mean)
-        people, events, expected = (of[[0]] - of[[i]] for of in sums)
+        people, events, expected = (total[[0]] - total[[i]] for total in sums)
         if self.rule.small(counts).any() or not expected > 0:
-            return dict.fromkeys(exact, NAN)
-        shown = (people, events, expected / people, self.mean_variance[[0]])
-        ratio = moved_ratios(
-            [np.array([x]) for x in exact.values()], counts, shown, moves=2
-        )
-        return {name: float(x[0]) for name, x in zip(exact, ratio)}
+            return dict.fromkeys(names, NAN)
+        exact = [np.array([getattr(claim, name)]) for name in names]
+        shown = RatioParts(people, events, expected / people, self.mean_variance[[0]])
+        ratio = moved_ratios(exact, counts, shown, moves=2)
+        return {name: float(end[0]) for name, end in zip(names, ratio)}
 
 
 class Sets:
@@ -234,11 +236,12 @@ class Sets:
         places.
         """
         first = sum(each.key.size for each in self.headcounts)
+        places = np.arange(first, first + headcount.key.size)
         self.headcounts.append(headcount)
-        self.values += [
-            (first + i, own) for i, own in enumerate(scores or ()) if own is not None
-        ]
-        return np.arange(first, first + headcount.key.size).reshape(headcount.key.shape)
+        for place, own in enumerate(scores or (), start=first):
+            if own is not None:
+                self.values.append((place, own))
+        return places.reshape(headcount.key.shape)
 
     def add_sums(self, total: Any, parts: Any) -> None:
         """Add a sum for each total, whose parts are in the same column."""
@@ -254,17 +257,18 @@ class Sets:
         """
         cells = self.add(counts.ranges)
         above = self.add(_above_edges(counts))
-        upwards = np.concatenate(
-            [whole, above], axis=1
-        )  # above the lower edge of each range
+        # above the lower edge of each range
+        upwards = np.concatenate([whole, above], axis=1)
         self.add_sums(whole, cells.T)
-        self.add_sums(upwards[:, :-1], [cells[:, :-1].ravel(), upwards[:, 1:].ravel()])
+        range_and_above = [cells[:, :-1].ravel(), upwards[:, 1:].ravel()]
+        self.add_sums(upwards[:, :-1], range_and_above)
         self.add_sums(upwards[:, -1], [cells[:, -1]])
         for total, parts in sums_of_groups(counts.groups):
-            for kind in (cells, upwards):
-                self.add_sums(kind[total], kind[parts])
-        for own, places in zip(self.cheap, (above, cells)):
-            own.extend(places.ravel().tolist())
+            self.add_sums(cells[total], cells[parts])
+            self.add_sums(upwards[total], upwards[parts])
+        cheapest, cheap = self.cheap
+        cheapest.extend(above.ravel().tolist())
+        cheap.extend(cells.ravel().tolist())
         return np.concatenate([cells, above], axis=1)
 
     def shown(self, rule: rules.Rule) -> ShownCounts:
@@ -272,40 +276,55 @@ class Sets:
         headcount = Headcount.joined(self.headcounts)
         count = np.rint(np.array([*headcount.people, headcount.people.sum(axis=0)]))
         small = rule.small(headcount.different)
-        few = count[:2] < rule.fewest
-        people = count[rules.PEOPLE] + rules.moved(headcount.key, 0)
-        events = count[rules.EVENTS] + rules.moved(headcount.key, 1)
-        # a count that is shown is never below the threshold
-        events = np.where(small[rules.EVENTS], events, np.maximum(events, rule.fewest))
-        people = np.where(
-            small.any(axis=0), people, np.maximum(people, events + rule.fewest)
-        )
-        rules.Net.of(self.sums, len(people)).bound_by_totals(people, events, count)
-        mostly = (small & ~few & (count[:2] > count[1::-1])).any(
-            axis=0
-        )  # many visits of few people
-        hidden = small.all(axis=0) | mostly
+        few = count[: rules.PEOPLE] < rule.fewest
+        people, events = self._moved_counts(headcount, count, small, rule)
+
         nobody = count[rules.PEOPLE] <= 0
-        people = np.where(nobody, 0.0, np.where(hidden, np.nan, people))
+        withheld = small.all(axis=0) | _few_in_many_visits(count, small & ~few)
+        people = np.where(nobody, 0.0, np.where(withheld, np.nan, people))
         events = np.where(nobody, 0.0, np.where(small.any(axis=0), np.nan, events))
         disclosed = rules.Disclosed(people, events, small & ~nobody, few, rule)
-        withheld = rules.withheld_neighbours(disclosed, count, self.sums, self.cheap)
-        people[withheld] = events[withheld] = np.nan
+
+        neighbours = rules.withheld_neighbours(disclosed, count, self.sums, self.cheap)
+        people[neighbours] = np.nan
+        events[neighbours] = np.nan
         return ShownCounts.part_of(disclosed, slice(None), headcount, self.values)
+
+    def _moved_counts(
+        self,
+        headcount: Headcount,
+        count: FloatArray,
+        small: BoolArray,
+        rule: rules.Rule,
+    ) -> tuple[FloatArray, FloatArray]:
+        """Moved counts of people and events; one that is shown is never below the
+        threshold, and parts are never larger than their totals.
+        """
+        people = count[rules.PEOPLE] + rules.moved(headcount.key, 0)
+        events = count[rules.EVENTS] + rules.moved(headcount.key, 1)
+        enough_events = np.maximum(events, rule.fewest)
+        events = np.where(small[rules.EVENTS], events, enough_events)
+        enough_people = np.maximum(people, events + rule.fewest)
+        people = np.where(small.any(axis=0), people, enough_people)
+        rules.Net.of(self.sums, len(people)).bound_by_totals(people, events, count)
+        return people, events
+
+
+def _few_in_many_visits(count: FloatArray, small_of_many: BoolArray) -> BoolArray:
+    """Sets where most visits are of few people, with the outcome or without it."""
+    with_and_without = count[: rules.PEOPLE]
+    most = with_and_without > with_and_without[::-1]
+    return np.asarray((small_of_many & most).any(axis=0))
 
 
 def _above_edges(counts: Counts) -> Headcount:
     """The people of each group above each inner edge of the risk ranges, as thresholds
-    near it tell them.
+    near it reveal them.
     """
-    near = (
-        np.searchsorted(
-            counts.thresholds, from_grid(counts.bins.edges[1:-1]) + NEAR, side="right"
-        )
-        - 1
-    )
+    inner_edges = from_grid(counts.bins.edges[1:-1]) + NEAR
+    nearest = np.searchsorted(counts.thresholds, inner_edges, side="right") - 1
     above = counts.ranges.from_top().part(slice(1, None))
-    return replace(above, key=counts.flagged.key[:, np.maximum(near, 0)])
+    return replace(above, key=counts.flagged.key[:, np.maximum(nearest, 0)])
 
 
 def shown_table(
@@ -315,7 +334,7 @@ def shown_table(
     large: Any = None,
     **others: Any,
 ) -> pd.DataFrame:
-    """A table of sets with everything replaced that counts give away.
+    """A table of sets with everything replaced that counts reveal.
 
     People, events, rates and O/E ratios follow from shown counts. P-values and measures
     are the exact ones of large sets, as they are printed. What else is to be replaced
@@ -323,125 +342,148 @@ def shown_table(
     small counts.
     """
     sets = list(sets)
-    large = shown.large[sets] if large is None else large
-    columns: dict[str, Any] = {
+    if large is None:
+        large = shown.large[sets]
+    limits = others.pop("limits", ())
+    columns = _count_columns(shown, sets)
+    if "p_value" in table:
+        p_values = zip(table["p_value"], large)
+        columns["p_value"] = [rules.shown_p(p, many) for p, many in p_values]
+    for name in [str(column) for column in table]:
+        if name.endswith("_low"):
+            measure = name.removesuffix("_low")
+            columns |= _measure_columns(table, measure, shown, sets, large)
+        elif name.endswith("_error"):
+            errors = table[name].where(large)
+            columns[name] = [float(f"{error:.2g}") for error in errors]
+    columns |= others
+    for i, limit in enumerate(limits):
+        if limit is not None:
+            columns["outcome_rate"][i], columns["observed_expected"][i] = limit
+
+    replaced: dict[Any, Any] = {}
+    for column in table:
+        values = columns.get(str(column), table[column].array)
+        if str(column) in columns and not isinstance(values, np.ndarray):
+            values = np.array(values, dtype=object)
+        replaced[column] = values
+    return pd.DataFrame(replaced)
+
+
+def _count_columns(shown: ShownCounts, sets: Sequence[int]) -> dict[str, Any]:
+    """Columns of counts and rates."""
+    shares = shown.people[sets] / shown.people[0]
+    return {
         "people": shown.printable[0, sets],
         "positives": shown.printable[1, sets],
-        "share": printed(shown.people[sets] / shown.people[0], SHARE_DIGITS),
+        "share": printed(shares, SHARE_DIGITS),
         "outcome_rate": [shown.rate_at(i) for i in sets],
         "mean_score": [printed_rate(shown.mean[i]) for i in sets],
     }
-    if "p_value" in table:
-        columns["p_value"] = [
-            rules.shown_p(p, many) for p, many in zip(table["p_value"], large)
-        ]
-    for name in (
-        str(name).removesuffix("_low") for name in table if str(name).endswith("_low")
-    ):
-        exact = [
-            table[f"{name}{end}"].to_numpy(dtype=np.float64)
-            for end in ENDS
-            if f"{name}{end}" in table
-        ]
-        ends: Any
-        if name == "observed_expected":
-            ends = shown.ratios(sets, exact)
-        elif len(exact) == len(ENDS):
-            if name in MEASURE_NAMES:
-                digits = MEASURE_NAMES[name].digits
-            else:
-                digits = CURVE_DIGITS
-            if name == "intercept" and "observed_expected" in table:
-                exact = [x + _moved_intercept(table, shown, sets) for x in exact]
-            ends = np.array(
-                [(x, *beside_one(low, high, digits)) for x, low, high in zip(*exact)]
-            ).T
-            ends = np.where(large, ends.round(digits), np.nan)
-        else:
-            continue
-        columns |= {f"{name}{end}": values.tolist() for end, values in zip(ENDS, ends)}
-    for name in (str(name) for name in table if str(name).endswith("_error")):
-        columns[name] = [float(f"{x:.2g}") for x in table[name].where(large)]
-    columns |= others
-    for i, limits in enumerate(columns.pop("limits", ())):
-        if limits is not None:
-            columns["outcome_rate"][i], columns["observed_expected"][i] = limits
-    columns = {
-        name: values
-        if isinstance(values, np.ndarray)
-        else np.array(values, dtype=object)
-        for name, values in columns.items()
-    }
-    return pd.DataFrame(
-        {name: columns.get(str(name), column.array) for name, column in table.items()}
-    )
+
+
+def _measure_columns(
+    table: pd.DataFrame, name: str, shown: ShownCounts, sets: Sequence[int], large: Any
+) -> dict[str, Any]:
+    """Columns of a measure and the ends of its interval; none of one without a value
+    or without ends.
+    """
+    names = [f"{name}{end}" for end in ENDS]
+    present = [column for column in names if column in table]
+    exact = [table[column].to_numpy(dtype=np.float64) for column in present]
+    ends: Any
+    if name == "observed_expected":
+        ends = shown.ratios(sets, exact)
+    elif len(exact) == len(ENDS):
+        digits = CURVE_DIGITS
+        if name in MEASURE_NAMES:
+            digits = MEASURE_NAMES[name].digits
+        if name == "intercept" and "observed_expected" in table:
+            change = _moved_intercept(table, shown, sets)
+            exact = [end + change for end in exact]
+        intervals = [beside_one(low, high, digits) for low, high in zip(*exact[1:])]
+        ends = np.array([exact[0], *np.reshape(intervals, (-1, 2)).T])
+        ends = np.where(large, ends.round(digits), np.nan)
+    else:
+        return {}
+    return {column: values.tolist() for column, values in zip(names, ends)}
 
 
 def _moved_intercept(
     table: pd.DataFrame, shown: ShownCounts, sets: Sequence[int]
 ) -> FloatArray:
-    """By how much intercepts change with the counts: an exact one would tell how these
-    were moved.
+    """By how much intercepts change with the counts: an exact one would reveal how
+    these were moved.
 
     The events that were added, over the information (1 / variance); the intercept of
     everybody stays.
     """
-    ratio, events = (
-        table[name].to_numpy(dtype=np.float64)
-        for name in ("observed_expected", "positives")
-    )
-    low, high = (
-        table[f"intercept_{end}"].to_numpy(dtype=np.float64) for end in ("low", "high")
-    )
-    ends = [table[f"observed_expected{end}"].to_numpy(dtype=np.float64) for end in ENDS]
-    moved_ratio = shown.ratios(sets, ends)[0]
+
+    def column(name: str) -> FloatArray:
+        values: FloatArray = table[name].to_numpy(dtype=np.float64)
+        return values
+
+    exact = [column(f"observed_expected{end}") for end in ENDS]
+    moved_ratio, *_ = shown.ratios(sets, exact)
+    reach = (column("intercept_high") - column("intercept_low")) / 2
     with np.errstate(divide="ignore", invalid="ignore"):
-        added = events * (moved_ratio / ratio - 1)
-    change = added * ((high - low) / (2 * NORMAL_REACH)) ** 2
-    return np.where(np.isfinite(change) & (np.array(sets) > 0), change, 0.0)
+        added = column("positives") * (moved_ratio / exact[0] - 1)
+    change = added * (reach / NORMAL_REACH) ** 2
+    is_moved = np.isfinite(change) & (np.array(sets) > 0)
+    return np.asarray(np.where(is_moved, change, 0.0))
 
 
 def printed(
     values: Iterable[float], digits: int, shown: Iterable[Any] = repeat(True)
 ) -> list[float]:
     """Numbers rounded as they are printed; NaN where they are not shown."""
-    return [
-        round(float(value), digits) if some else float("nan")
-        for value, some in zip(values, shown)
-    ]
+    rounded = []
+    for value, is_shown in zip(values, shown):
+        rounded.append(round(float(value), digits) if is_shown else NAN)
+    return rounded
+
+
+class RatioParts(NamedTuple):
+    """What O/E ratios are made of: shown counts, mean scores, and the variance that
+    moved counts add to these.
+    """
+
+    people: FloatArray
+    events: FloatArray
+    mean: FloatArray
+    mean_variance: FloatArray
 
 
 def moved_ratios(
-    exact: Sequence[FloatArray],
-    counts: FloatArray,
-    shown: Sequence[FloatArray],
-    moves: int = 1,
+    exact: Sequence[FloatArray], counts: FloatArray, shown: RatioParts, moves: int = 1
 ) -> Ratio:
     """O/E ratios with 95 % intervals from shown counts, as they are printed; NaN where
     these are.
 
     This is where every protected O/E ratio comes from. `exact` is the ratio with its
-    interval, `counts` are the people with the outcome and without it, `shown` are
-    people, events, mean score and the variance of the mean. How much wider or narrower
-    the interval is, on either side, than that of independent people with equal scores
-    is kept, to one digit; moved counts make it wider. It excludes 1 if the exact one
-    does.
+    interval, `counts` are the people with the outcome and without it. How much wider or
+    narrower the interval is, on either side, than that of independent people with equal
+    scores is kept, to one digit; moved counts make it wider. It excludes 1 if the exact
+    one does.
     """
-    (ratio, *ends), (people, events, mean, mean_variance) = exact, shown
+    exact_ratio, exact_low, exact_high = exact
+    people, events, mean, mean_variance = shown
+    exact_events, exact_others = counts
     with np.errstate(invalid="ignore", divide="ignore"):
-        binomial = counts[1] / counts.sum(axis=0) / counts[0]
-        value = np.where(np.isfinite(ratio), events / (people * mean), np.nan)
-        added = mean_variance / mean**2 + moves * rules.VARIANCE * (
-            events**-2.0 + people**-2.0
-        )
-        around = []
-        for sign, end in zip((-1, 1), ends):
-            effect = np.maximum(
-                np.round((np.log(end / ratio) / NORMAL_REACH) ** 2 / binomial, 1), 0.1
-            )
+        value = np.where(np.isfinite(exact_ratio), events / (people * mean), np.nan)
+        binomial = exact_others / (exact_events + exact_others) / exact_events
+        of_moves = moves * rules.VARIANCE * (events**-2.0 + people**-2.0)
+        added = mean_variance / mean**2 + of_moves
+
+        def reach(exact_end: FloatArray) -> FloatArray:
+            exact_error = np.log(exact_end / exact_ratio) / NORMAL_REACH
+            effect = np.maximum(np.round(exact_error**2 / binomial, 1), 0.1)
             variance = effect * (1 - events / people) / events + added
-            around.append(value * np.exp(sign * NORMAL_REACH * np.sqrt(variance)))
-        return _agreeing((value, around[0], around[1]), *ends)
+            return np.asarray(NORMAL_REACH * np.sqrt(variance))
+
+        low = value * np.exp(-reach(exact_low))
+        high = value * np.exp(reach(exact_high))
+        return _agreeing((value, low, high), exact_low, exact_high)
 
 
 def _agreeing(ratio: Ratio, exact_low: FloatArray, exact_high: FloatArray) -> Ratio:
@@ -453,17 +495,14 @@ def _agreeing(ratio: Ratio, exact_low: FloatArray, exact_high: FloatArray) -> Ra
     above = excluded & (exact_low > 1)
     below = excluded & (exact_high < 1)
     unlike = (above & (value <= 1)) | (below & (value >= 1))  # too near to 1 to tell
-    low = np.where(
-        above, np.maximum(low, 1 + APART), np.where(excluded, low, np.minimum(low, 1.0))
-    )
-    high = np.where(
-        below,
-        np.minimum(high, 1 - APART),
-        np.where(excluded, high, np.maximum(high, 1.0)),
-    )
+
+    low = np.where(excluded, low, np.minimum(low, 1.0))
+    low = np.where(above, np.maximum(low, 1 + APART), low)
+    high = np.where(excluded, high, np.maximum(high, 1.0))
+    high = np.where(below, np.minimum(high, 1 - APART), high)
     value = np.where(above, np.maximum(value, 1 + APART), value)
     value = np.where(below, np.minimum(value, 1 - APART), value)
-    low, high = (
-        np.where(unlike, np.nan, end).round(RATIO_DIGITS) for end in (low, high)
-    )
-    return value.round(RATIO_DIGITS), low, high
+
+    low = np.where(unlike, np.nan, low)
+    high = np.where(unlike, np.nan, high)
+    return value.round(RATIO_DIGITS), low.round(RATIO_DIGITS), high.round(RATIO_DIGITS)

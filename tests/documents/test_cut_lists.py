@@ -12,8 +12,8 @@ from propcal import Atoms, PMCBoost
 from propcal.cli.atoms import some_names
 from propcal.core.atoms import LeftOutReport
 from propcal.core.correction.fit_summary import WITHIN_ALPHA
-from propcal.documents.audit_charts import unknown
 from propcal.documents.blocks import At, Column, Table
+from propcal.documents.chosen_groups import unknown
 from propcal.documents.correction import PatternCurve, fit_lines
 from propcal.errors import InputError
 from propcal.numbers import IN_TEXT, ON_PAGE

@@ -9,51 +9,25 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from propcal.auditing.audit import Audit
 from propcal.auditing.audit_tables import row_dicts
 from propcal.auditing.names import MEASURE_NAMES
 from propcal.core.grid import FloatArray
-from propcal.documents.audit_charts import chosen_groups
 from propcal.documents.charts import Axis, Mark, Plot, round_axis
+from propcal.documents.chosen_groups import chosen_groups
+from propcal.documents.group_curves import Columns, GroupCurves, group_curves, where
 from propcal.documents.words import all_words, words
-from propcal.numbers import ON_PAGE, Limit, known, trimmed, without_limits
+from propcal.numbers import ON_PAGE, known, trimmed, without_limits
 
-ENDS = (
-    0.01,
-    0.02,
-    0.05,
-    0.1,
-    0.2,
-    0.3,
-    0.4,
-    0.5,
-    0.6,
-    0.8,
-)  # of axes that hold rare risks
+# of axes that hold rare risks
+ENDS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8)
 FEWEST_POINTS = 5  # a line through fewer looks like a worse score than it is
+MOST_POINTS = 60  # of a curve
+MOST_ROWS = 25  # of a table of numbers behind a picture
 AT_ONCE = 12  # panels
 BELOW = 0.15  # of the height of a picture, for the distribution of predicted risks
-POINT = ("threshold", "net_benefit", "treat_all", "sensitivity", "specificity")
-BAR = ("score_from", "score_to", "people", "positives")
-CURVE = ("score", "outcome_rate", "low", "high")
-
-
-@dataclass(frozen=True, eq=False)
-class GroupCurves:
-    """One group: its row, its numbers by threshold (columns of `POINT`), its smooth
-    curve, its histogram.
-
-    `bars` has numbers or limits (objects), `density` numbers to draw, with half of a
-    limit.
-    """
-
-    row: Any
-    points: FloatArray
-    curve: FloatArray
-    bars: Any
-    density: FloatArray
+LEAST_BENEFIT = 0.02  # that the axis of net benefit reaches, per person
 
 
 @dataclass(frozen=True)
@@ -84,36 +58,52 @@ class PerformancePictures:
     plots: list[Plot]
     headings: dict[str, list[str]]
     groups: list[GroupPictures]
-    bars: Any  # of the distribution of everybody
+    histogram: Columns  # of the scores of everybody
     risk_end: str  # of both axes of the calibration curves, in percent
+
+
+@dataclass(frozen=True)
+class Frame:
+    """What the pictures of all groups share: where the calibration curves end, the
+    lowest net benefit, and the highest density of scores.
+    """
+
+    risk_end: float
+    lowest_benefit: float
+    densest: float
+    unit: str
 
 
 def performance_pictures(audit: Audit) -> PerformancePictures:
     """The pictures of everybody, and the groups ready for the reader to pick."""
-    found = _group_curves(audit)
+    everybody, *others = row_dicts(audit.groups)
+    tested = [row for row in others if row["kept"]]
+    curves = group_curves(audit, [everybody, *tested])
     unit = audit.identity.unit
-    certain = any(
-        region.low == 1.0 for claim in audit.verdict.claims for region in claim.where
-    )
-    # what the verdict says of a score of 1 is in the picture
-    if certain:
-        end = 1.0
-    else:
-        end = _risk_end(found)
-    densest = max([1e-9, *(each.density.max(initial=0.0) for each in found)])
-    plots = _frames(_benefit_axis(found), end, unit)
-    groups = [_group(each, densest, plots[2].y.low, end, unit) for each in found]
-    for i, plot in enumerate(plots):
-        marks = groups[0].marks_in(plot)
-        picked = [
-            Mark(mark.kind, mark.look.replace("all", "one"), [], [], key=key)
-            for key, mark in marks.items()
-        ]
-        plots[i] = replace(plot, marks=[*plot.marks, *marks.values(), *picked])
-    headings = all_words("picture_columns", unit=unit)
+    end = _risk_end(audit, curves)
+    benefit = _benefit_axis(curves)
+    densest = max(each.density.max(initial=1e-9) for each in curves)
+    frame = Frame(end, benefit.low, densest, unit)
+    groups = [_group_pictures(each, frame) for each in curves]
     return PerformancePictures(
-        plots, headings, groups, found[0].bars, f"{100 * end:g} %"
+        [_with_everybody(plot, groups[0]) for plot in _frames(benefit, end, unit)],
+        all_words("picture_columns", unit=unit),
+        groups,
+        curves[0].histogram,
+        f"{100 * end:g} %",
     )
+
+
+def _with_everybody(plot: Plot, everybody: GroupPictures) -> Plot:
+    """A picture with the marks of everybody, and places for those of a group that a
+    reader picks.
+    """
+    marks = everybody.marks_in(plot)
+    picked = [
+        Mark(mark.kind, mark.look.replace("all", "one"), [], [], key=key)
+        for key, mark in marks.items()
+    ]
+    return replace(plot, marks=[*plot.marks, *marks.values(), *picked])
 
 
 def main_curve(audit: Audit, drawn: PerformancePictures) -> Plot:
@@ -121,46 +111,53 @@ def main_curve(audit: Audit, drawn: PerformancePictures) -> Plot:
     range of scores.
     """
     plot = drawn.plots[1]
-    row = audit.groups.iloc[0]
-    marks, (low, high, people, events) = drawn.groups[0].marks, drawn.bars.T
-    bars = marks["distribution"]
-    end = plot.x.high
-    inside = np.asarray(bars.x) < end
-    gaps = np.full(len(low), np.nan)
-    with np.errstate(invalid="ignore"):  # of ranges without people
-        rate = np.array(without_limits(events)) / np.array(without_limits(people))
-    ranges = [np.minimum(x.astype(np.float64), end) for x in (low, high)]
-    segments = np.transpose([*ranges, gaps]).ravel()
-    x, height, right = (
-        np.asarray(of, dtype=np.float64)[inside] for of in (bars.x, bars.y, bars.high)
-    )
-    measures = {
-        name: MEASURE_NAMES[name].digits for name in ("intercept", "slope", "auroc")
-    }
-    texts = {
-        name: ON_PAGE.estimate(
-            row[name], row[f"{name}_low"], row[f"{name}_high"], digits
-        )
-        for name, digits in measures.items()
-    }
-    shown = [
-        plot.marks[0],
-        Mark("bars", "all-fill", x, BELOW * end * height, np.minimum(right, end)),
-        *(
-            marks[name]
-            for name in ("calibration-band", "calibration", "calibration-ends")
-        ),
-        Mark(
-            "line",
-            "one-thin",
-            segments,
-            np.where(segments <= end, np.repeat(rate, 3), np.nan),
-        ),
+    guide = plot.marks[0]
+    marks = drawn.groups[0].marks
+    curve = [
+        marks[name] for name in ("calibration-band", "calibration", "calibration-ends")
     ]
-    text = words("pictures", "main", unit=audit.identity.unit, **texts)
+    end = plot.x.high
+    shown = [
+        guide,
+        _low_bars(marks["distribution"], end),
+        *curve,
+        _observed_rates(drawn.histogram, end),
+    ]
+
+    row = audit.groups.iloc[0]
+    numbers = {}
+    for name in ("intercept", "slope", "auroc"):
+        low = row[f"{name}_low"]
+        high = row[f"{name}_high"]
+        digits = MEASURE_NAMES[name].digits
+        numbers[name] = ON_PAGE.estimate(row[name], low, high, digits)
+    text = words("pictures", "main", unit=audit.identity.unit, **numbers)
     return replace(
         plot, key="main", marks=shown, description=text, width=480, height=384
     )
+
+
+def _low_bars(bars: Mark, end: float) -> Mark:
+    """The distribution of predicted risks at the foot of a picture that ends there."""
+    left = np.asarray(bars.x, dtype=np.float64)
+    height = np.asarray(bars.y, dtype=np.float64)
+    right = np.asarray(bars.high, dtype=np.float64)
+    inside = left < end
+    low = BELOW * end * height[inside]
+    return Mark("bars", "all-fill", left[inside], low, np.minimum(right[inside], end))
+
+
+def _observed_rates(histogram: Columns, end: float) -> Mark:
+    """The observed rate of each range of scores, as a dash."""
+    with np.errstate(invalid="ignore"):  # of ranges without people
+        events = np.array(without_limits(histogram["positives"]))
+        rate = events / np.array(without_limits(histogram["people"]))
+    low = np.minimum(histogram["score_from"].astype(np.float64), end)
+    high = np.minimum(histogram["score_to"].astype(np.float64), end)
+    gaps = np.full(len(low), np.nan)
+    x = np.transpose([low, high, gaps]).ravel()
+    y = np.where(x <= end, np.repeat(rate, 3), np.nan)
+    return Mark("line", "one-thin", x, y)
 
 
 def curve_panels(
@@ -169,79 +166,56 @@ def curve_panels(
     """Groups that have a curve: those named, then those that are off, then the others,
     the largest first.
     """
-    curves = {group.name: group for group in drawn if len(group.marks["calibration"].y)}
+    with_curve = {
+        group.name: group for group in drawn if len(group.marks["calibration"].y)
+    }
     order = chosen_groups(audit, most=len(audit.groups), by_ratio=False).rows.iloc[1:]
-    rows = [row for row in row_dicts(order) if row["label"] in curves]
+    rows = [row for row in row_dicts(order) if row["label"] in with_curve]
     return [
         {
-            "group": curves[row["label"]],
+            "group": with_curve[row["label"]],
             "look": look_of(row),
             "finding": row["finding"],
-            "at_once": i < AT_ONCE,
+            "at_once": place < AT_ONCE,
         }
-        for i, row in enumerate(rows)
+        for place, row in enumerate(rows)
     ]
 
 
-def _group_curves(audit: Audit) -> list[GroupCurves]:
-    """The curves of everybody and of every group that counts."""
-    points = _by_group(audit.net_benefit, POINT)
-    curves = _by_group(audit.curves, CURVE)
-    bars = _by_group(audit.distribution, BAR)
-    found = []
-    for i, row in enumerate(row_dicts(audit.groups)):
-        if i and not row["kept"]:
-            continue
-        name = row["group"]
-        histogram = bars.get(name, np.empty((0, len(BAR)), dtype=object))
-        low, high = histogram[:, :2].astype(np.float64).T
-        people = np.array(
-            [float(n) / (2 if isinstance(n, Limit) else 1) for n in histogram[:, 2]]
-        )
-        people = np.nan_to_num(people)  # no bar where the number is withheld
-        density = people / max(float(people.sum()), 1e-9) / (high - low)
-        thresholds = points.get(name, np.empty((0, len(POINT)))).astype(np.float64)
-        curve = curves.get(name, np.empty((0, len(CURVE)))).astype(np.float64)
-        found.append(GroupCurves(row, thresholds, curve, histogram, density))
-    return found
+def _risk_end(audit: Audit, curves: list[GroupCurves]) -> float:
+    """Where calibration curves end: at 1, or earlier if everything is rare and the
+    verdict says nothing of a score of 1.
+    """
+    regions = [region for claim in audit.verdict.claims for region in claim.where]
+    if any(region.low == 1.0 for region in regions):
+        return 1.0
 
-
-def _by_group(table: pd.DataFrame, columns: tuple[str, ...]) -> dict[str, Any]:
-    """The rows of each group as an array, in the order of the columns."""
-    if not len(table):
-        return {}
-    values = table[list(columns)].astype(object).to_numpy()
-    return {
-        str(name): values[places]
-        for name, places in table.groupby("group", sort=False).indices.items()
-    }
-
-
-def _risk_end(curves: list[GroupCurves]) -> float:
-    """Where calibration curves end: at 1, or earlier if everything is rare."""
-    inner = [_inner(each.curve)[:, :2] for each in curves]
-    highest = max(
-        [0.0, *(float(np.nanmax(curve, initial=0.0)) for curve in inner if len(curve))]
-    )
+    highest = 0.0
+    for each in curves:
+        line = _line(each)
+        for values in (line["score"], line["outcome_rate"]):
+            highest = max(highest, float(np.nanmax(values, initial=0.0)))
     if highest > 0:
         return next((end for end in ENDS if highest <= end), 1.0)
     return 1.0
 
 
-def _inner(curve: FloatArray) -> FloatArray:
-    """The curve without points of scores that are exactly 0 or 1."""
-    inside = (curve[:, 0] > 0) & (curve[:, 0] < 1)
-    return curve[inside] if inside.any() else curve
+def _line(curves: GroupCurves) -> Columns:
+    """The calibration curve without scores of exactly 0 or 1, unless there are no
+    others.
+    """
+    inside = curves.inside
+    return inside if len(inside["score"]) else curves.curve
 
 
 def _benefit_axis(curves: list[GroupCurves]) -> Axis:
-    tops = [float(np.nanmax(each.points[:, 1], initial=0.0)) for each in curves]
-    rates = [
-        float(each.row["outcome_rate"])
-        for each in curves
-        if known(each.row["outcome_rate"])
-    ]
-    high = max([0.02, *tops, *rates]) * 1.05
+    highest = LEAST_BENEFIT
+    for each in curves:
+        top = float(np.nanmax(each.by_threshold["net_benefit"], initial=0.0))
+        highest = max(highest, top)
+        if known(each.row["outcome_rate"]):
+            highest = max(highest, float(each.row["outcome_rate"]))
+    high = 1.05 * highest
     return round_axis("net benefit, per person", -0.25 * high, high)
 
 
@@ -258,81 +232,130 @@ def _frames(benefit: Axis, end: float, unit: str) -> list[Plot]:
         "distribution": (round_axis("score"), relative),
     }
     headings = all_words("picture_questions", unit=unit)
-    diagonals = {"roc": 1.0, "calibration": end}
-    return [
-        Plot(key, headings[key], words("pictures", key, unit=unit), x, y, [guide])
-        for key, (x, y) in axes.items()
-        for guide in [
-            Mark("line", "guide", [0, x.high], [0, diagonals.get(key, 0)])
-        ]  # or a line at zero
-    ]
+    diagonals = {"roc": 1.0, "calibration": end}  # others have a line at zero
+    plots = []
+    for key, (x, y) in axes.items():
+        guide = Mark("line", "guide", [0, x.high], [0, diagonals.get(key, 0)])
+        description = words("pictures", key, unit=unit)
+        plots.append(Plot(key, headings[key], description, x, y, [guide]))
+    return plots
 
 
-def _group(
-    curves: GroupCurves, densest: float, lowest: float, end: float, unit: str
-) -> GroupPictures:
-    threshold, benefit, treat_all, sensitivity, specificity = curves.points.T
-    false = np.concatenate([[1.0], 1 - specificity, [0.0]])
-    right = np.concatenate([[1.0], sensitivity, [0.0]])
-    there = np.isfinite(false + right)  # others rest on few people
-    enough = int(there.sum()) >= FEWEST_POINTS + 2 and known(curves.row["outcome_rate"])
-    there &= enough
-    score, rate, low, high = np.clip(_thinned(_inner(curves.curve), 60), 0.0, end).T
-    ends = curves.curve[
-        np.isin(curves.curve[:, 0], [0.0, 1.0])
-        & (curves.curve[:, :2] <= end).all(axis=1)
-    ]
-    # far below zero there is nothing to see
-    treated = treat_all >= lowest
-    shown = benefit >= lowest
-    bars = curves.bars[curves.density > 0]
-    height = curves.density[curves.density > 0] / densest
+def _group_pictures(curves: GroupCurves, frame: Frame) -> GroupPictures:
+    roc, enough = _roc(curves)
     marks = {
-        "roc": Mark("line", "all-line", false[there], right[there]),
+        "roc": roc,
+        **_calibration_marks(curves, frame.risk_end),
+        **_benefit_marks(curves, frame.lowest_benefit),
+        "distribution": _distribution_mark(curves, frame.densest),
+    }
+    row = curves.row
+    captions = all_words("captions", row=row, enough=enough, unit=frame.unit)
+    return GroupPictures(row["label"], marks, _tables(curves), captions)
+
+
+def _roc(curves: GroupCurves) -> tuple[Mark, bool]:
+    """The ROC curve, and whether there are enough points for one."""
+    sensitivity = curves.by_threshold["sensitivity"]
+    specificity = curves.by_threshold["specificity"]
+    false_positives = np.concatenate([[1.0], 1 - specificity, [0.0]])
+    true_positives = np.concatenate([[1.0], sensitivity, [0.0]])
+    # others rest on few people
+    there = np.isfinite(false_positives + true_positives)
+    enough = int(there.sum()) >= FEWEST_POINTS + 2
+    enough = enough and known(curves.row["outcome_rate"])
+    there &= enough
+    line = Mark("line", "all-line", false_positives[there], true_positives[there])
+    return line, enough
+
+
+def _calibration_marks(curves: GroupCurves, end: float) -> dict[str, Mark]:
+    """The calibration curve with its band, and points at scores of exactly 0 or 1."""
+    line = _thinned(_line(curves), MOST_POINTS)
+    score, rate, low, high = (
+        np.clip(line[name], 0.0, end)
+        for name in ("score", "outcome_rate", "low", "high")
+    )
+    ends = curves.at_ends
+    ends = where(ends, (ends["score"] <= end) & (ends["outcome_rate"] <= end))
+    points = ends["score"], ends["outcome_rate"]
+    return {
         "calibration-band": Mark("band", "all-band", score, low, high),
         "calibration": Mark("line", "all-line", score, rate),
-        "calibration-ends": Mark("points", "all-line", ends[:, 0], ends[:, 1]),
+        "calibration-ends": Mark("points", "all-line", *points),
+    }
+
+
+def _benefit_marks(curves: GroupCurves, lowest: float) -> dict[str, Mark]:
+    """Net benefit of the score and of treating everybody; far below zero there is
+    nothing to see.
+    """
+    threshold = curves.by_threshold["threshold"]
+    benefit = curves.by_threshold["net_benefit"]
+    treat_all = curves.by_threshold["treat_all"]
+    treated = treat_all >= lowest
+    shown = benefit >= lowest
+    return {
         "benefit-all": Mark("line", "all-thin", threshold[treated], treat_all[treated]),
         "benefit": Mark("line", "all-line", threshold[shown], benefit[shown]),
-        "distribution": Mark("bars", "all-fill", bars[:, 0], height, bars[:, 1]),
     }
-    captions = all_words("captions", row=curves.row, enough=enough, unit=unit)
-    return GroupPictures(curves.row["label"], marks, _tables(curves), captions)
+
+
+def _distribution_mark(curves: GroupCurves, densest: float) -> Mark:
+    density = curves.density
+    there = density > 0
+    bars = where(curves.histogram, there)
+    height = density[there] / densest
+    return Mark("bars", "all-fill", bars["score_from"], height, bars["score_to"])
 
 
 def _tables(curves: GroupCurves) -> dict[str, list[list[str]]]:
     """The numbers behind the pictures."""
-    points = _thinned(curves.points)
-    decimal = ON_PAGE.decimal
+    points = _thinned(curves.by_threshold)
+    curve = _thinned(curves.curve)
+    bars = curves.histogram
+    false_positives = 1 - points["specificity"]
+    thresholds = _printed(trimmed, points["threshold"])
+    limits = zip(100 * curve["low"], 100 * curve["high"])
     return {
-        "roc": [
-            [trimmed(t), decimal(yes, 3), decimal(1 - no, 3)]
-            for t, _, _, yes, no in points
-        ],
-        "calibration": [
-            [
-                trimmed(s),
-                ON_PAGE.percent(rate),
-                ON_PAGE.interval(100 * low, 100 * high, 1),
-            ]
-            for s, rate, low, high in _thinned(curves.curve)
-        ],
-        "benefit": [
-            [trimmed(t), decimal(net, 4), decimal(treat, 4)]
-            for t, net, treat, _, _ in points
-        ],
-        "distribution": [
-            [
-                trimmed(low),
-                trimmed(high),
-                ON_PAGE.count(people),
-                ON_PAGE.count(positives),
-            ]
-            for low, high, people, positives in curves.bars
-        ],
+        "roc": _rows(
+            thresholds,
+            _decimals(points["sensitivity"], 3),
+            _decimals(false_positives, 3),
+        ),
+        "calibration": _rows(
+            _printed(trimmed, curve["score"]),
+            _printed(ON_PAGE.percent, curve["outcome_rate"]),
+            [ON_PAGE.interval(low, high, 1) for low, high in limits],
+        ),
+        "benefit": _rows(
+            thresholds,
+            _decimals(points["net_benefit"], 4),
+            _decimals(points["treat_all"], 4),
+        ),
+        "distribution": _rows(
+            _printed(trimmed, bars["score_from"]),
+            _printed(trimmed, bars["score_to"]),
+            _printed(ON_PAGE.count, bars["people"]),
+            _printed(ON_PAGE.count, bars["positives"]),
+        ),
     }
 
 
-def _thinned(rows: Any, most: int = 25) -> Any:
+def _printed(text: Callable[[Any], str], values: Any) -> list[str]:
+    return [text(value) for value in values]
+
+
+def _decimals(values: FloatArray, digits: int) -> list[str]:
+    return [ON_PAGE.decimal(value, digits) for value in values]
+
+
+def _rows(*columns: list[str]) -> list[list[str]]:
+    return [list(row) for row in zip(*columns)]
+
+
+def _thinned(columns: Columns, most: int = MOST_ROWS) -> Columns:
     """Every row, every second, every third ...: as many as are read."""
-    return rows[:: max(1, -(-len(rows) // most))]
+    n_rows = len(next(iter(columns.values())))
+    step = max(1, -(-n_rows // most))
+    return where(columns, slice(None, None, step))

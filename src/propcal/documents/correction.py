@@ -29,11 +29,11 @@ from propcal.core.correction.fit_summary import (
 from propcal.core.correction.points_table import PER_UNIT, PointsTable
 from propcal.core.fit.log_odds_cells import FEWEST_OF_A_TERM, smooth_terms
 from propcal.core.grid import UNIT, FloatArray, from_grid
-from propcal.core.groups import EVERYBODY, group_labels, pattern_name
+from propcal.core.groups import EVERYBODY, Group, group_labels, pattern_name
 from propcal.core.reduction import without_clusters
-from propcal.documents.audit_charts import unknown
 from propcal.documents.blocks import Block, Column, Details, Document, Paragraphs, Table
 from propcal.documents.charts import Axis, Mark, Plot, round_axis, row_axis
+from propcal.documents.chosen_groups import unknown
 from propcal.documents.sentences import correction as wording
 from propcal.documents.sentences import explanation as wording_of_one
 from propcal.documents.sentences import files, fit
@@ -465,22 +465,27 @@ def explanation_sentence(explanation: Explanation, person: int) -> str:
     unseen = bool(explanation.unseen[person])
     if not changes:
         return wording_of_one.not_changed(before, unseen=unseen)
-    story = _story(explanation, person, before, after)
+    story = _story(explanation, person, changes, (before, after))
     return wording_of_one.changed(
         before, after, corrected, story, explanation, unseen=unseen
     )
 
 
-def _story(explanation: Explanation, person: int, before: str, after: str) -> Story:
+def _story(
+    explanation: Explanation,
+    person: int,
+    changes: Sequence[tuple[Group | None, int]],
+    printed_scores: tuple[str, str],
+) -> Story:
     """The changes of one person's score, rounded so that they add up as printed."""
-    changes = explanation.changes(person)
     named = changes[:MOST_NAMED]
     rest = changes[MOST_NAMED:]
     moved = [units for _, units in named]
     moved.append(sum(units for _, units in rest))
     scale = 10**DIGITS
-    total = round(float(after) * scale) - round(float(before) * scale)
-    printed = adding_up([units / UNIT * scale for units in moved], total)
+    before, after = (round(float(score) * scale) for score in printed_scores)
+    exact = [units / UNIT * scale for units in moved]
+    printed = adding_up(exact, after - before)
     *sizes, size_of_rest = (IN_TEXT.decimal(n / scale, DIGITS, "+") for n in printed)
 
     told = [

@@ -14,7 +14,6 @@ from propcal.auditing.audit_tables import ENDS, row_dicts
 from propcal.auditing.compare import loss_of_everybody
 from propcal.auditing.statistics.rate_intervals import NORMAL_REACH, wilson_interval
 from propcal.core.groups import Group
-from propcal.documents.audit_charts import named_groups
 from propcal.documents.blocks import (
     RATIO,
     At,
@@ -29,6 +28,7 @@ from propcal.documents.blocks import (
     named_texts,
 )
 from propcal.documents.charts import Axis, Mark, Plot, Plots, axis_around, ratio_axis
+from propcal.documents.chosen_groups import named_groups
 from propcal.documents.data import course_content
 from propcal.documents.sentences import course as wording
 from propcal.documents.words import all_words, at_most, table, words

@@ -146,21 +146,23 @@ def _first_picture(
     """The finding: the calibration curve if the shape is wrong, and O/E ratios if
     groups are.
     """
-    block: Block
     kinds = {claim.kind for claim in audit.verdict.errors}
+    blocks: list[Block]
     if "shape" in kinds and not kinds & {"group", "beyond"}:
         title = "Observed rate by predicted risk"
-        block = Fragment(
-            "main_curve.html", lambda: {"picture": main_curve(audit, pictures())}
-        )
+        blocks = [
+            Fragment(
+                "main_curve.html", lambda: {"picture": main_curve(audit, pictures())}
+            )
+        ]
     else:
         title = "Observed over expected events (O/E)"
         chart = ratio_forest(audit, before)
         if isinstance(chart, Forest):
-            block = chart
+            blocks = [chart]
         else:
-            block = Paragraphs([str(chart)], places=At.PAGE)
-    return Section("picture", title, [block], places=At.PAGE)
+            blocks = [Paragraphs([str(chart)], places=At.PAGE)]
+    return Section("picture", title, blocks, places=At.PAGE)
 
 
 def ratio_forest(audit: Audit, before: Audit | None = None) -> Chart:

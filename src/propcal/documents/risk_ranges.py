@@ -5,6 +5,7 @@ groups compared.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,7 @@ from propcal.documents.words import table, words
 from propcal.numbers import ON_PAGE, Limit, known, risk_range
 
 SHADES = (0.025, 0.05, 0.1)  # gaps from which cells of the heat map are darker
-BRIEF_CELLS = 3
+BRIEF_CELLS = 3  # rows in a short terminal
 
 
 def risk_ranges(audit: Audit) -> Section:
@@ -40,16 +41,36 @@ def risk_ranges(audit: Audit) -> Section:
     blocks: list[Block] = []
     if not audit.cells_unsure:
         blocks = [*_heat(audit), *_clearest_cells(audit), *_losses(audit)]
-    return Section(
-        "heat", "At which risks?", [*blocks, *_bin_free(audit)], link="Risk ranges"
-    )
+    blocks += _bin_free(audit)
+    return Section("heat", "At which risks?", blocks, link="Risk ranges")
+
+
+@dataclass(frozen=True)
+class HeatCell:
+    """A cell of the heat map: its gap in print, what it means, and how it looks.
+
+    `mark` stands for it in a table, `place` is its row among all cells, and it is
+    `limited` if only a limit of its gap may be shown.
+    """
+
+    text: str
+    meaning: str
+    look: str
+    mark: str
+    place: int | None = None
+    limited: bool = False
+
+
+NOBODY_THERE = HeatCell("", "nobody", "nobody", "–")
+HeatRow = tuple[str, list[HeatCell]]  # the label of a group, and its cells
 
 
 def _cell_rows(audit: Audit) -> list[dict[str, Any]]:
     rows = row_dicts(audit.categories)
     labels = audit.labels
     for place, row in enumerate(rows):
-        row |= {"label": labels.get(row["group"], row["group"]), "key": place}
+        row["label"] = labels.get(row["group"], row["group"])
+        row["key"] = place
         row["look"] = LOOKS.get(row["finding"], "noise")
     return rows
 
@@ -59,104 +80,99 @@ def _heat(audit: Audit) -> list[Block]:
     rows = _cell_rows(audit)
     if not rows:
         return [Paragraphs(["There are no cells."], places=At.PAGE)]
-    labels, by_group = heat_rows(audit)
-    looks = {cell["look"] for _, cells in by_group for cell in cells}
-    limit = next(
-        (cell for _, cells in by_group for cell in cells if cell.get("limited")), None
-    )
+
+    ranges, by_group = heat_rows(audit)
+    cells = [cell for _, of_group in by_group for cell in of_group]
+    looks = {cell.look for cell in cells}
+    limit = next((cell for cell in cells if cell.limited), None)
     hidden = [look for look in ("noise", "high", "low") if f"{look} hidden" in looks]
-    ranges = [Column(str(i), label, "word") for i, label in enumerate(labels)]
-    marks = [
-        {"label": name, **{str(i): cell["mark"] for i, cell in enumerate(cells)}}
-        for name, cells in by_group
-    ]
+    content = {"ranges": ranges, "rows": by_group, "hidden": hidden, "limit": limit}
+
+    columns = [Column(str(place), label, "word") for place, label in enumerate(ranges)]
+    marks = [_marks(label, of_group) for label, of_group in by_group]
     every = table("categories", rows, unit=audit.identity.unit)
+    heading = f"Every cell in numbers ({len(rows)})"
     return [
-        Fragment(
-            "heat.html",
-            lambda: {
-                "ranges": labels,
-                "rows": by_group,
-                "hidden": hidden,
-                "limit": limit,
-            },
-        ),
-        table("by-risk", marks, ranges=ranges),
-        Details(f"Every cell in numbers ({len(rows)})", [every], key="all-categories"),
+        Fragment("heat.html", lambda: content),
+        table("by-risk", marks, ranges=columns),
+        Details(heading, [every], key="all-categories"),
     ]
 
 
-def heat_rows(audit: Audit) -> tuple[list[str], list[tuple[str, list[dict[str, Any]]]]]:
-    """The cells of each group in the order of the risk ranges."""
-    nobody = {"text": "", "words": "nobody", "look": "nobody", "mark": "–"}
+def _marks(label: str, cells: list[HeatCell]) -> dict[str, str]:
+    """A group in a table of marks."""
+    marks = {str(place): cell.mark for place, cell in enumerate(cells)}
+    return {"label": label, **marks}
+
+
+def heat_rows(audit: Audit) -> tuple[list[str], list[HeatRow]]:
+    """The risk ranges, and the cells of each group in their order."""
     labels = bin_labels(audit.settings["edges"])
-    by_group: dict[str, tuple[str, list[dict[str, Any]]]] = {}
+    by_group: dict[str, HeatRow] = {}
     for row in _cell_rows(audit):
-        _, cells = by_group.setdefault(
-            row["group"], (row["label"], [nobody] * len(labels))
-        )
+        empty = (row["label"], [NOBODY_THERE] * len(labels))
+        _, cells = by_group.setdefault(row["group"], empty)
         cells[labels.index(row["bin"])] = _heat_cell(row)
     return [risk_range(label) for label in labels], [*by_group.values()]
 
 
-def _heat_cell(row: Mapping[str, Any]) -> dict[str, Any]:
+def _heat_cell(row: Mapping[str, Any]) -> HeatCell:
     finding = row["finding"]
     gap = row["gap"]
     look = row["look"]
-    found = look in ("high", "low")
+    wrong = look in ("high", "low")
     limited = isinstance(gap, Limit)
-    if not known(gap) or (limited and not found):
+    if not known(gap) or (limited and not wrong):
+        text = finding if wrong else ""
         meaning = f"{finding}, number withheld to protect a small count"
-        text = finding if found else ""
         look += " hidden"
     elif finding == NOT_ENOUGH:
-        meaning = finding
         text = ""
+        meaning = finding
     else:
-        size = abs(float(gap))
-        if not found or limited or size >= 0.01:
-            digits = 0
-        elif size >= 0.001:
-            digits = 1
-        else:
-            digits = 2
-        text = ON_PAGE.points(float(gap), digits)
-        text = f"{gap.side} {text}" if limited else text
+        text = _gap_text(gap, with_digits=wrong and not limited)
         meaning = f"{finding}, gap {text} percentage points"
-        look += f" s{1 + int(np.searchsorted(SHADES, abs(gap)))}" if found else ""
-    if found:
+        if wrong:
+            look += f" s{1 + int(np.searchsorted(SHADES, abs(gap)))}"
+
+    if wrong:
         mark = f"{text} *"
+    elif text:
+        mark = text
     else:
-        mark = text or ("few" if finding == NOT_ENOUGH else "–")
-    shown = {
-        "text": text,
-        "words": meaning,
-        "look": look,
-        "place": row["key"],
-        "mark": mark,
-    }
-    return shown | {"limited": limited and bool(text)}
+        mark = "few" if finding == NOT_ENOUGH else "–"
+    return HeatCell(text, meaning, look, mark, row["key"], limited and bool(text))
+
+
+def _gap_text(gap: float, *, with_digits: bool) -> str:
+    """A gap in percentage points; digits after the point show that a small
+    one is not 0."""
+    size = abs(float(gap))
+    digits = 0
+    if with_digits and size < 0.01:
+        digits = 1 if size >= 0.001 else 2
+    text = ON_PAGE.points(float(gap), digits)
+    return f"{gap.side} {text}" if isinstance(gap, Limit) else text
 
 
 def _clearest_cells(audit: Audit) -> list[Block]:
+    """The cells with the clearest gaps, in a terminal."""
     worst = clearest_cells(audit.categories)
-    labels = audit.labels
     if not len(worst):
         return [Paragraphs(["No cell has enough data to judge."], places=At.TEXT)]
+
     sure = bool(worst["beyond"].any())
+    low = worst["low"]
+    high = worst["high"]
+    untested = not sure and bool(low.isna().all())
+    unsupported = not sure and bool(((low > 0) | (high < 0)).any())
+    labels = audit.labels
     rows = row_dicts(worst)
-    for i, row in enumerate(rows):
+    for place, row in enumerate(rows):
         label = labels.get(row["group"], row["group"])
-        row |= {
-            "label": f"* {label}" if row["beyond"] else label,
-            "brief": i < BRIEF_CELLS,
-        }
-    about = {
-        "sure": sure,
-        "untested": not sure and bool(worst["low"].isna().all()),
-        "unsupported": not sure
-        and bool(((worst["low"] > 0) | (worst["high"] < 0)).any()),
-    }
+        row["label"] = f"* {label}" if row["beyond"] else label
+        row["brief"] = place < BRIEF_CELLS
+    about = {"sure": sure, "untested": untested, "unsupported": unsupported}
     return [table("clearest", rows, unit=audit.identity.unit, **about)]
 
 
@@ -164,15 +180,13 @@ def _losses(audit: Audit) -> list[Block]:
     rows = row_dicts(audit.losses.reset_index())
     for row in rows:
         measure = MEASURE_NAMES[str(row["name"])]
-        row |= {"digits": measure.digits, "measure": measure.name}
+        row["digits"] = measure.digits
+        row["measure"] = measure.name
     blocks: list[Block] = [table("losses", rows)]
     gaps = [row for row in row_dicts(audit.debiased.reset_index()) if known(row["rms"])]
     if gaps:
-        blocks.append(
-            Paragraphs(
-                [words("tables", "typical", gaps=gaps)], places=At.TEXT | At.WRITTEN
-            )
-        )
+        typical = words("tables", "typical", gaps=gaps)
+        blocks.append(Paragraphs([typical], places=At.TEXT | At.WRITTEN))
     return blocks
 
 
@@ -183,16 +197,14 @@ def _bin_free(audit: Audit) -> list[Block]:
         return []
     if found.table.empty:
         return [Paragraphs([found.sentence])]
+
     smooth = found.of("smooth_ece")
-    rows = [
-        row
-        | {"finding": row["direction"] if row["adjusted_p"] <= SIGNIFICANCE else ""}
-        | {
-            f"smooth_{name}": smooth.loc[row["group"], name]
-            for name in ("value", "chance_95", "adjusted_p")
-        }
-        for row in row_dicts(found.of("ecce").reset_index())
-    ]
+    rows = row_dicts(found.of("ecce").reset_index())
+    for row in rows:
+        sure = row["adjusted_p"] <= SIGNIFICANCE
+        row["finding"] = row["direction"] if sure else ""
+        for name in ("value", "chance_95", "adjusted_p"):
+            row[f"smooth_{name}"] = smooth.loc[row["group"], name]
     return [table("bin-free", rows), Paragraphs([found.sentence])]
 
 
@@ -202,28 +214,20 @@ def groups_apart(audit: Audit, suppress: int) -> Section:
     """
     found = dc_by_bin(audit)
     rho = float(audit.settings["rho"])
-    labels = audit.labels
     floor = f"{100 * rho:g} %"
-    rows = [
-        row
-        | {name: labels.get(row[name], row[name]) for name in ("highest", "lowest")}
-        | {"ratio": np.exp(row["dc"])}
-        | (
-            {"ratio": f"both below {floor}"}
-            if max(row["highest_rate"], row["lowest_rate"]) < rho
-            else {}
-        )
-        for row in row_dicts(found[found["dc"].notna()])
-    ]
+    labels = audit.labels
+    rows = row_dicts(found[found["dc"].notna()])
+    for row in rows:
+        row["highest"] = labels.get(row["highest"], row["highest"])
+        row["lowest"] = labels.get(row["lowest"], row["lowest"])
+        row["ratio"] = np.exp(row["dc"])
+        if max(row["highest_rate"], row["lowest_rate"]) < rho:
+            row["ratio"] = f"both below {floor}"
+
     none = Paragraphs(["No risk range has two groups with enough data to compare."])
     blocks: list[Block] = [none]
     if rows:
         about = Paragraphs([words("tables", "apart", floor=floor)])
         blocks = [about, table("dc", rows, suppress=suppress)]
-    return Section(
-        "apart",
-        "The same score, different groups",
-        blocks,
-        "Groups compared",
-        At.WRITTEN,
-    )
+    title = "The same score, different groups"
+    return Section("apart", title, blocks, "Groups compared", At.WRITTEN)

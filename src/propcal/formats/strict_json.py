@@ -33,65 +33,71 @@ KINDS: dict[str, set[type]] = {
     "array": {list},
     "object": {dict},
 }
-NOT_HASHED = (
-    "model_id",
-    "created",
-    "user",
-)  # entries of "about": the time and the users' own notes
+# entries of "about": the hash itself, the time and the users' own notes
+NOT_HASHED = ("model_id", "created", "user")
 
 
-def need(condition: object, text: str) -> None:
+def need(condition: object, problem: str) -> None:
+    """Refuse a file of which a condition does not hold."""
     if not condition:
-        raise FileFormatError(text)
+        raise FileFormatError(problem)
 
 
 def distinct(values: list[Any]) -> bool:
+    """Whether no value occurs twice."""
     return len({*values}) == len(values)
 
 
 @cache
 def schema_of(name: str) -> dict[str, Any]:
     """A JSON schema of this package."""
-    schema: dict[str, Any] = json.loads(
-        (SCHEMAS / f"{name}.schema.json").read_text(encoding="utf-8")
-    )
+    text = (SCHEMAS / f"{name}.schema.json").read_text(encoding="utf-8")
+    schema: dict[str, Any] = json.loads(text)
     return schema
 
 
-def check_of(schema: dict[str, Any], named: dict[str, Any] | None = None) -> Check:
-    """A function that tells whether a value of JSON has the shape that a schema
+def check_of(
+    schema: dict[str, Any], definitions: dict[str, Any] | None = None
+) -> Check:
+    """A function that says whether a value of JSON has the shape that a schema
     describes.
 
-    It knows the keywords that the schemas of this package use, of which ``"$defs"`` are
-    `named`. Other than in JSON Schema, 1.0 is no whole number.
+    It knows the keywords that the schemas of this package use, with their ``"$defs"``
+    as `definitions`. Other than in JSON Schema, 1.0 is no whole number.
 
     >>> whole = check_of({"type": ["integer", "null"], "minimum": 0})
     >>> [whole(value) for value in (3, None, 1.0, True, -1)]
     [True, True, False, False, False]
     """
     if "$ref" in schema:
-        return check_of((named or {})[schema["$ref"].rpartition("/")[2]], named)
-    if "const" in schema or "enum" in schema:
-        known = schema.get("enum", [schema.get("const")])
-        return lambda value: any(
-            type(value) is type(one) and value == one for one in known
-        )
-    if isinstance(schema["type"], list):
-        names = schema["type"]
-    else:
-        names = [schema["type"]]
+        name = schema["$ref"].rpartition("/")[2]
+        return check_of((definitions or {})[name], definitions)
+    if "const" in schema:
+        return _one_of([schema["const"]])
+    if "enum" in schema:
+        return _one_of(schema["enum"])
+
+    names = schema["type"]
+    if isinstance(names, str):
+        names = [names]
     kinds = set[type]().union(*(KINDS[name] for name in names))
     if list in kinds:
-        shape = _list
+        fits = _list(schema, definitions)
     elif dict in kinds:
-        shape = _table
+        fits = _object(schema, definitions)
     else:
-        shape = _range
-    fits = shape(schema, named)
+        fits = _range(schema)
     return lambda value: type(value) in kinds and (value is None or fits(value))
 
 
-def _range(schema: dict[str, Any], _: Any) -> Check:
+def _one_of(known: list[Any]) -> Check:
+    """Whether a value is one of these; true is not 1."""
+    return lambda value: any(
+        type(value) is type(other) and value == other for other in known
+    )
+
+
+def _range(schema: dict[str, Any]) -> Check:
     """Whether a number is within limits; texts and truth values have none."""
     low = schema.get("minimum", -inf)
     high = schema.get("maximum", inf)
@@ -101,38 +107,50 @@ def _range(schema: dict[str, Any], _: Any) -> Check:
     return lambda value: low <= value <= high and value > above
 
 
-def _list(schema: dict[str, Any], named: Any) -> Check:
+def _list(schema: dict[str, Any], definitions: Any) -> Check:
     least = schema.get("minItems", 0)
     most = schema.get("maxItems", inf)
-    first = [check_of(one, named) for one in schema.get("prefixItems", ())]
+    checks_of_first = [
+        check_of(item, definitions) for item in schema.get("prefixItems", ())
+    ]
+    check_of_each: Check | None = None
     if "items" in schema:
-        each = check_of(schema["items"], named)
-    else:
-        each = None
+        check_of_each = check_of(schema["items"], definitions)
     unique = "uniqueItems" in schema
-    return lambda values: (
-        least <= len(values) <= most
-        and all(check(value) for check, value in zip(first, values))
-        and (each is None or all(map(each, values)))
-        and (not unique or distinct(values))
-    )
+
+    def fits(values: Any) -> bool:
+        if not least <= len(values) <= most:
+            return False
+        if not all(check(value) for check, value in zip(checks_of_first, values)):
+            return False
+        if check_of_each is not None and not all(map(check_of_each, values)):
+            return False
+        return not unique or distinct(values)
+
+    return fits
 
 
-def _table(schema: dict[str, Any], named: Any) -> Check:
-    checks = {
-        name: check_of(one, named) for name, one in schema.get("properties", {}).items()
-    }
+def _object(schema: dict[str, Any], definitions: Any) -> Check:
     required = {*schema.get("required", ())}
+    checks = {
+        name: check_of(entry, definitions)
+        for name, entry in schema.get("properties", {}).items()
+    }
     others = schema.get("additionalProperties", True)
-    other: Check = (
-        check_of(others, named)
-        if isinstance(others, dict)
-        else (lambda _: bool(others))
-    )
-    return lambda content: (
-        required <= content.keys()
-        and all(checks.get(key, other)(value) for key, value in content.items())
-    )
+    check_of_others: Check
+    if isinstance(others, dict):
+        check_of_others = check_of(others, definitions)
+    else:
+        check_of_others = lambda _: bool(others)  # noqa: E731
+
+    def fits(content: Any) -> bool:
+        if not required <= content.keys():
+            return False
+        return all(
+            checks.get(name, check_of_others)(value) for name, value in content.items()
+        )
+
+    return fits
 
 
 def refuse_newer(path: str | PathLike[str], version: Any, newest: int) -> None:
@@ -149,38 +167,34 @@ def refuse_newer(path: str | PathLike[str], version: Any, newest: int) -> None:
 
 def parsed(text: str) -> Any:
     """The content of a JSON text; an error says what is wrong with it, and where."""
-    constants: list[
-        str
-    ] = []  # NaN and Infinity, which JSON does not have, and what is as large as these
+    # NaN and Infinity, which JSON does not have, and what is as large as these
+    constants: list[str] = []
 
     def constant(name: str) -> Any:
         constants.append(plain(name, 40))
         return constants
 
     def number(digits: str) -> Any:
-        if isfinite(value := float(digits)):
-            return value
-        return constant(digits)
+        value = float(digits)
+        return value if isfinite(value) else constant(digits)
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         content: dict[str, Any] = {}
         for key, value in pairs:
             need(key not in content, f'"{plain(key, 40)}" occurs twice')
             content[key] = value
-        for key, value in pairs if constants else ():
-            need(
-                not _holds(value, constants),
-                f'{constants[0]} in "{plain(key, 40)}" is not a finite number',
-            )
+        if constants:
+            for key, value in pairs:
+                problem = f'{constants[0]} in "{plain(key, 40)}" is not a finite number'
+                need(not _holds(value, constants), problem)
         return content
 
     try:
         content = json.loads(
             text, object_pairs_hook=unique, parse_constant=constant, parse_float=number
         )
-        if (
-            "\\u" in text
-        ):  # may be half of a surrogate pair, which only JSON can represent
+        if "\\u" in text:
+            # may be half of a surrogate pair, which only JSON can represent
             json.dumps(content, ensure_ascii=False).encode()
     except json.JSONDecodeError as error:
         if error.msg != "Extra data" and not text.rstrip().endswith("}"):
@@ -202,9 +216,9 @@ def parsed(text: str) -> Any:
 
 def _holds(value: Any, wanted: list[str]) -> bool:
     """Whether a value is this very list, or a list that has it somewhere."""
-    return value is wanted or (
-        isinstance(value, list) and any(_holds(part, wanted) for part in value)
-    )
+    if value is wanted:
+        return True
+    return isinstance(value, list) and any(_holds(part, wanted) for part in value)
 
 
 def content_hash(content: dict[str, Any]) -> str:
@@ -224,11 +238,8 @@ def canonical(value: Any) -> str:
     """
     if isinstance(value, dict):
         keys = sorted(value, key=lambda key: key.encode("utf-16-be", "surrogatepass"))
-        return (
-            "{"
-            + ",".join(f"{_text(key)}:{canonical(value[key])}" for key in keys)
-            + "}"
-        )
+        entries = [f"{_text(key)}:{canonical(value[key])}" for key in keys]
+        return "{" + ",".join(entries) + "}"
     if isinstance(value, (list, tuple)):
         if all(type(part) is int for part in value):
             return _text(value)
@@ -248,7 +259,8 @@ def _number(value: float) -> str:
     """
     if value == 0 or 1e-6 <= abs(value) < 1e21:
         digits = format(Decimal(repr(value)), "f")
-        digits = digits.rstrip("0").rstrip(".") if "." in digits else digits
+        if "." in digits:
+            digits = digits.rstrip("0").rstrip(".")
         return "0" if digits == "-0" else digits
     mantissa, exponent = repr(value).split("e")
     return f"{mantissa.removesuffix('.0')}e{int(exponent):+d}"
@@ -258,12 +270,12 @@ def now() -> str:
     """The time in UTC; SOURCE_DATE_EPOCH sets it, so that a build can be repeated to
     the last bit.
     """
-    asked = os.environ.get("SOURCE_DATE_EPOCH")
+    seconds = os.environ.get("SOURCE_DATE_EPOCH")
     try:
-        if not asked:
-            time = datetime.now(UTC)
+        if seconds:
+            time = datetime.fromtimestamp(int(seconds), UTC)
         else:
-            time = datetime.fromtimestamp(int(asked), UTC)
+            time = datetime.now(UTC)
     except (ValueError, OverflowError, OSError):
         raise refused("source date") from None
     return time.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -285,13 +285,13 @@ class Monitor(MonitorSettings):
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Monitor:
         """Read a state that `save` wrote."""
-        from propcal.formats.atoms_file import load_monitor
+        from propcal.formats.monitor_file import load_monitor
 
         return load_monitor(path)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the state, whole or not at all. An existing file is replaced."""
-        from propcal.formats.atoms_file import save_monitor
+        from propcal.formats.monitor_file import save_monitor
 
         save_monitor(self, path)
 

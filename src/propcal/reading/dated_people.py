@@ -106,10 +106,8 @@ def dated_atoms(source: Source, columns: NamedColumns, dating: Dating) -> DatedA
     wanted = list(dict.fromkeys([*columns.wanted, *dating.columns]))
     if isinstance(source, FileSource):
         refuse_same_content(source.paths)
-        with source.opened(wanted, lambda _: refused("atoms too large")) as (
-            engine,
-            files,
-        ):
+        with source.opened(wanted, lambda _: refused("atoms too large")) as opened:
+            engine, files = opened
             require(files.names, dating.columns)
             unused = [name for name in files.names if name not in wanted]
             warn_of_undeclared(
@@ -123,9 +121,9 @@ def dated_atoms(source: Source, columns: NamedColumns, dating: Dating) -> DatedA
             return _dated_atoms(rows, columns, dating)
     if isinstance(source, EngineSource):
         raise refused("engine monitored")
-    found = {name: _arrow(column) for name, column in source.columns(wanted).items()}
+    in_arrow = {name: _arrow(column) for name, column in source.columns(wanted).items()}
     with limited(None, None) as engine:
-        return _dated_atoms(engine.from_arrow(pa.table(found)), columns, dating)
+        return _dated_atoms(engine.from_arrow(pa.table(in_arrow)), columns, dating)
 
 
 def _arrow(column: Any) -> Any:
@@ -141,66 +139,75 @@ def _arrow(column: Any) -> Any:
 def _dated_atoms(rows: Any, columns: NamedColumns, dating: Dating) -> DatedAtoms:
     when = _local(rows, dating.time, dating.calendar)
     undated = _check_times(rows, when, columns, dating)
-    kept = [
-        name
-        for name in rows.columns
-        if name in columns.wanted or name not in dating.columns
-    ]
-    rows = rows.project(
-        ", ".join(
-            [*map(named, kept), f"{dating.calendar.sql(when)} AS {named(PERIOD)}"]
-        )
-    )
+    chosen = []
+    for name in rows.columns:
+        if name in columns.wanted or name not in dating.columns:
+            chosen.append(named(name))
+    chosen.append(f"{dating.calendar.sql(when)} AS {named(PERIOD)}")
+    rows = rows.project(", ".join(chosen))
+
     rows, columns = with_events(rows, columns)
-    found = rows.aggregate(f"{named(PERIOD)}, count(*)", named(PERIOD)).fetchall()
-    people = {str(name): int(n) for name, n in found if name is not None}
+    counts = rows.aggregate(f"{named(PERIOD)}, count(*)", named(PERIOD)).fetchall()
+    people = {str(name): int(n) for name, n in counts if name is not None}
     _refuse_lone_dates(people, dating)
-    ready = [name for name in sorted(people) if dating.complete(name)]
-    held_back = {name: people[name] for name in sorted(people) if name not in ready}
-    if not ready:
+    complete = [name for name in sorted(people) if dating.complete(name)]
+    held_back = {name: people[name] for name in sorted(people) if name not in complete}
+    if not complete:
         return DatedAtoms({}, held_back, undated)
-    listed = ", ".join(quoted(name) for name in ready)
-    chosen = rows.filter(f"{named(PERIOD)} IN ({listed})")
-    refuse_identifiers(chosen, columns)
-    keyed = replace(columns, beside={**columns.beside, PERIOD: PERIOD})
-    return DatedAtoms(
-        split_by(atoms_of_totals(*totals(chosen, keyed)), PERIOD), held_back, undated
-    )
+
+    listed = ", ".join(quoted(name) for name in complete)
+    rows = rows.filter(f"{named(PERIOD)} IN ({listed})")
+    refuse_identifiers(rows, columns)
+    by_period = replace(columns, beside={**columns.beside, PERIOD: PERIOD})
+    atoms = atoms_of_totals(*totals(rows, by_period))
+    return DatedAtoms(split_by(atoms, PERIOD), held_back, undated)
 
 
 def _check_times(rows: Any, when: str, columns: NamedColumns, dating: Dating) -> int:
     """Refuse unreadable dates, future ones, and those after the outcome; count missing
     ones.
     """
-    given = named(dating.time)
-    day = max(dating.today, dating.as_of or date.min)
-    later = f"CAST({when} AS DATE) > DATE {quoted(day.isoformat())}"
-    counts = [f"{given} IS NULL", f"{given} IS NOT NULL AND {when} IS NULL", later]
-    other = dating.outcome_time
-    if other is not None:
-        then = _local(rows, other, dating.calendar)
-        known = named(other)
-        # a date without a time is compared by day
-        midnight = f"date_trunc('day', {then})"
-        scored = f"CASE WHEN {then} = {midnight} THEN date_trunc('day', {when}) ELSE {when} END"
-        counts += [f"{known} IS NOT NULL AND {then} IS NULL", f"{then} < {scored}"]
-    told = ", ".join(f"count(*) FILTER ({condition})" for condition in counts)
-    n, missing, unread, future, *outcome = (
-        int(x) for x in rows.aggregate(f"count(*), {told}").fetchall()[0]
-    )
+    time = named(dating.time)
+    last_day = max(dating.today, dating.as_of or date.min)
+    conditions = [
+        f"{time} IS NULL",
+        f"{time} IS NOT NULL AND {when} IS NULL",
+        f"CAST({when} AS DATE) > DATE {quoted(last_day.isoformat())}",
+    ]
+    n, missing, unread, future = _counts(rows, conditions)
     if unread:
         raise refused("no dates", name=dating.time, unread=unread, n=n)
     if missing and not columns.drop_missing:
         raise refused("date missing", name=dating.time, missing=missing, n=n)
     if future:
         raise refused("future dates", name=dating.time, future=future, n=n)
-    if outcome and outcome[0]:
-        raise refused("no dates", name=other, unread=outcome[0], n=n)
-    if outcome and outcome[1]:
-        raise refused(
-            "outcome before score", name=other, early=outcome[1], n=n, time=dating.time
-        )
+    if dating.outcome_time is not None:
+        _check_outcome_times(rows, when, dating.outcome_time, dating)
     return missing
+
+
+def _check_outcome_times(rows: Any, when: str, name: str, dating: Dating) -> None:
+    """Refuse times of outcomes that cannot be read, or are before those of scores."""
+    outcome = named(name)
+    then = _local(rows, name, dating.calendar)
+    # a date without a time is compared by day
+    is_midnight = f"{then} = date_trunc('day', {then})"
+    day = f"date_trunc('day', {when})"
+    scored = f"CASE WHEN {is_midnight} THEN {day} ELSE {when} END"
+    conditions = [f"{outcome} IS NOT NULL AND {then} IS NULL", f"{then} < {scored}"]
+    n, unread, early = _counts(rows, conditions)
+    if unread:
+        raise refused("no dates", name=name, unread=unread, n=n)
+    if early:
+        raise refused(
+            "outcome before score", name=name, early=early, n=n, time=dating.time
+        )
+
+
+def _counts(rows: Any, conditions: list[str]) -> list[int]:
+    """The number of rows, and of those that meet each condition."""
+    counts = ", ".join(f"count(*) FILTER ({condition})" for condition in conditions)
+    return [int(n) for n in rows.aggregate(f"count(*), {counts}").fetchall()[0]]
 
 
 def _refuse_lone_dates(people: dict[str, int], dating: Dating) -> None:
@@ -213,28 +220,32 @@ def _refuse_lone_dates(people: dict[str, int], dating: Dating) -> None:
         n = sum(count for name, count in people.items() if name <= before)
         apart = dating.calendar.start(after) - dating.calendar.start(before)
         if apart.days > LONG_BEFORE and n <= FEW * total:
-            are = "date is" if n == 1 else "dates are"
             raise refused(
-                "lone dates", name=dating.time, n=n, total=total, are=are, before=before
+                "lone dates",
+                name=dating.time,
+                n=n,
+                total=total,
+                are="date is" if n == 1 else "dates are",
+                before=before,
             )
 
 
 def _local(rows: Any, name: str, calendar: Calendar) -> str:
     """The local time of a column, in DuckDB's SQL; NULL where a text is not a date."""
-    kind = str(dict(zip(rows.columns, map(str, rows.types)))[name]).upper()
+    kind = str(rows.types[rows.columns.index(name)]).upper()
     column = named(name)
     zone = quoted(calendar.timezone)
-    if kind == "TIMESTAMP WITH TIME ZONE" or kind.startswith(
-        "TIMESTAMPTZ"
-    ):  # the latter in nanoseconds
+    # the latter in nanoseconds
+    if kind == "TIMESTAMP WITH TIME ZONE" or kind.startswith("TIMESTAMPTZ"):
         return f"timezone({zone}, {column})"
     if kind == "DATE" or kind.startswith("TIMESTAMP"):
         return f"CAST({column} AS TIMESTAMP)"
     if kind == "VARCHAR" or kind.startswith("ENUM"):
         text = f"trim(CAST({column} AS VARCHAR))"
         moment = f"timezone({zone}, TRY_CAST({text} AS TIMESTAMPTZ))"
+        local = f"TRY_CAST({text} AS TIMESTAMP)"
         return (
-            f"CASE WHEN regexp_full_match({text}, {quoted(ISO)}) THEN TRY_CAST({text} AS TIMESTAMP) "
+            f"CASE WHEN regexp_full_match({text}, {quoted(ISO)}) THEN {local} "
             f"WHEN regexp_full_match({text}, {quoted(OFFSET)}) THEN {moment} END"
         )
     n = int(rows.aggregate(f"count({column})").fetchall()[0][0])

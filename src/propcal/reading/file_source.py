@@ -1,8 +1,8 @@
 """Files of any size as a source: DuckDB reduces them to atoms, or reads columns, in
 little memory.
 
-They are found by path or pattern, and their content tells the format: Parquet, CSV
-(plain, gzip, zstd) or Excel, or atoms.
+They are found by path or pattern. Their content, not their name, decides the format:
+Parquet, CSV (plain, gzip, zstd) or Excel, or atoms.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import glob
 import hashlib
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from difflib import get_close_matches
 from functools import cached_property
@@ -56,6 +56,8 @@ COLUMN_ROWS = 1 << 18  # read at a time
 # memory that DuckDB needs per atom while it aggregates and spills to disk (measured:
 # 80)
 ATOM_BYTES = 100
+FEWEST_BITS = 4  # of scores, to suggest as a coarser resolution
+FIRST_BYTES = 4096  # from which the format is recognised
 _MAGIC = {
     b"PAR1": "parquet",
     b"\x1f\x8b": "gzip",
@@ -82,32 +84,31 @@ def find_files(files: Files) -> list[Path]:
     patterns = [files] if isinstance(files, (str, PathLike)) else list(files)
     if not patterns:
         raise InputError("files: at least one file is needed", argument="files")
-    found: list[Path] = []
-    for pattern in (fspath(pattern) for pattern in patterns):
-        if not glob.has_magic(pattern) or Path(pattern).exists():
-            found.append(Path(pattern))
-            continue
-        matches = sorted(
-            path
-            for path in map(Path, glob.glob(pattern, recursive=True))
-            if path.is_file()
-        )
-        if not matches:
-            raise InputError(f"no file matches {pattern}", argument="files")
-        found += matches
+    paths: list[Path] = []
+    for pattern in patterns:
+        paths += _matches(fspath(pattern))
+
     seen: dict[Path, Path] = {}
-    for path in found:
+    for path in paths:
         if "://" in fspath(path) or ":/" in fspath(path)[1:]:
             raise refused("not local", path=path)
-        if (
-            not path.is_dir()
-        ):  # a folder is refused with the files in it when it is opened
+        if not path.is_dir():
+            # a folder is refused with the files in it when it is opened
             refuse_special(path)
         if seen.setdefault(path.resolve(), path) is not path:
-            raise InputError(
-                f"{path} is named twice, so its people would be counted twice",
-                argument="files",
-            )
+            problem = f"{path} is named twice, so its people would be counted twice"
+            raise InputError(problem, argument="files")
+    return paths
+
+
+def _matches(pattern: str) -> list[Path]:
+    """The files that match a pattern, or the one file that it names."""
+    if not glob.has_magic(pattern) or Path(pattern).exists():
+        return [Path(pattern)]
+    matches = [Path(path) for path in glob.glob(pattern, recursive=True)]
+    found = sorted(path for path in matches if path.is_file())
+    if not found:
+        raise InputError(f"no file matches {pattern}", argument="files")
     return found
 
 
@@ -119,12 +120,15 @@ def refuse_same_content(paths: Sequence[Path]) -> None:
     for path in paths:
         if path.is_file():
             sizes.setdefault(path.stat().st_size, []).append(path)
-    for alike in sizes.values():
+    for same_size in sizes.values():
+        if len(same_size) == 1:
+            continue
         seen: dict[bytes, Path] = {}
-        for path in alike if len(alike) > 1 else []:
+        for path in same_size:
             with open(path, "rb") as file:
                 content = hashlib.file_digest(file, "sha256").digest()
-            if (same := seen.setdefault(content, path)) is not path:
+            same = seen.setdefault(content, path)
+            if same is not path:
                 raise refused("same content", path=path, same=same)
 
 
@@ -141,15 +145,13 @@ def open_file(
         if atoms_header(parquet.schema) is None:
             return ParquetFiles([parquet])
         return Atoms.load(path)
-    if kind != "zip" and path.suffix.lower() in (".parquet", ".pq"):
+    if kind == "zip":
+        return TextFiles([ExcelFile(path)], missing=missing)
+    if path.suffix.lower() in (".parquet", ".pq"):
         raise FileFormatError(
             f"{path} is not a Parquet file, despite its name. Is it cut off?"
         )
-    if kind == "zip":
-        file = ExcelFile(path)
-    else:
-        file = CsvFile(path, compression=kind)
-    return TextFiles([file], missing=missing)
+    return TextFiles([CsvFile(path, compression=kind)], missing=missing)
 
 
 def _kind(path: Path) -> str:
@@ -157,40 +159,50 @@ def _kind(path: Path) -> str:
     text.
     """
     if path.is_dir():
-        ending = next(
-            (ending for ending in ENDINGS if any(path.glob(f"*{ending}"))), ENDINGS[0]
-        )
         raise InputError(
-            f"{path} is a folder", next_step=f'name files in it, say "{path}/*{ending}"'
+            f"{path} is a folder",
+            next_step=f'name files in it, say "{path}/*{_ending_in(path)}"',
         )
     refuse_special(path)
     if not path.exists():
         raise _no_file(path)
     with path.open("rb") as file:
-        start = file.read(4096)
+        start = file.read(FIRST_BYTES)
     if not start.strip():
         raise FileFormatError(f"{path} is empty")
-    kind = next(
-        (kind for magic, kind in _MAGIC.items() if start.startswith(magic)), "none"
-    )
-    unreadable = (
-        (kind == "zip" and not _is_workbook(path), "a zip archive", "unpack it"),
-        (
-            kind == "xls",
-            "an Excel workbook in the old format (.xls)",
-            "save it as .xlsx or CSV",
-        ),
-        (kind == "utf16", "UTF-16 text", "save it as UTF-8 (in Excel: CSV UTF-8)"),
-        (
-            kind == "none" and b"\0" in start,
-            "neither text nor Parquet",
-            "save the table as CSV or Parquet",
-        ),
-    )
-    for holds, what, step in unreadable:
-        if holds:
-            raise FileFormatError(f"{path} is {what}", next_step=step)
+    kind = "none"
+    for magic, kind_of_magic in _MAGIC.items():
+        if start.startswith(magic):
+            kind = kind_of_magic
+    _refuse_unreadable(path, kind, start)
     return kind
+
+
+def _ending_in(folder: Path) -> str:
+    """How the names of files in a folder end."""
+    for ending in ENDINGS:
+        if any(folder.glob(f"*{ending}")):
+            return ending
+    return ENDINGS[0]
+
+
+def _refuse_unreadable(path: Path, kind: str, start: bytes) -> None:
+    """Refuse files of known formats that hold no table that propcal can read."""
+    if kind == "zip" and not _is_workbook(path):
+        what = "a zip archive"
+        step = "unpack it"
+    elif kind == "xls":
+        what = "an Excel workbook in the old format (.xls)"
+        step = "save it as .xlsx or CSV"
+    elif kind == "utf16":
+        what = "UTF-16 text"
+        step = "save it as UTF-8 (in Excel: CSV UTF-8)"
+    elif kind == "none" and b"\0" in start:
+        what = "neither text nor Parquet"
+        step = "save the table as CSV or Parquet"
+    else:
+        return
+    raise FileFormatError(f"{path} is {what}", next_step=step)
 
 
 def _is_workbook(path: Path) -> bool:
@@ -204,10 +216,9 @@ def _is_workbook(path: Path) -> bool:
 def _no_file(path: Path) -> InputError:
     if not path.parent.is_dir():
         return InputError(f"there is no file {path}, nor a folder {path.parent}")
-    close = get_close_matches(
-        path.name, [other.name for other in path.parent.iterdir()], n=1
-    )
-    hint = f"Did you mean {path.parent / close[0]}?" if close else None
+    names = [other.name for other in path.parent.iterdir()]
+    similar = get_close_matches(path.name, names, n=1)
+    hint = f"Did you mean {path.parent / similar[0]}?" if similar else None
     return InputError(f"there is no file {path}", next_step=hint)
 
 
@@ -255,31 +266,44 @@ def check_same_columns(
     if len(sources) < 2:
         return
     first = sources[0]
-    schema = first.schema(as_text=as_text)
-    types = {
-        field.name: field.type for field in schema if only is None or field.name in only
-    }
+    types = _types(first, as_text=as_text)
+    if only is not None:
+        types = {name: kind for name, kind in types.items() if name in only}
     for other in sources[1:]:
-        found = {field.name: field.type for field in other.schema(as_text=as_text)}
+        other_types = _types(other, as_text=as_text)
         for name, kind in types.items():
-            if name not in found:
+            if name not in other_types:
                 raise InputError(
                     f"{other.path} has no column {name!r}, but {first.path} has one"
                 )
-            if found[name] != kind:
-                where = {"path": other.path, "first": first.path}
+            if other_types[name] != kind:
                 raise refused(
-                    "other type", name=name, found=found[name], kind=kind, **where
+                    "other type",
+                    name=name,
+                    found=other_types[name],
+                    kind=kind,
+                    path=other.path,
+                    first=first.path,
                 )
         if only is None and other.names != first.names:
-            more = [name for name in other.names if name not in types]
-            if more:
-                raise InputError(
-                    f"{other.path} has a column {more[0]!r}, but {first.path} does not"
-                )
-            raise InputError(
-                f"{other.path} has its columns in a different order from {first.path}"
-            )
+            raise _other_columns(other, first)
+
+
+def _types(files: PeopleFiles, *, as_text: bool) -> dict[str, Any]:
+    return {field.name: field.type for field in files.schema(as_text=as_text)}
+
+
+def _other_columns(other: PeopleFiles, first: PeopleFiles) -> InputError:
+    """The error of files that have all columns of the first, and more or in another
+    order.
+    """
+    more = [name for name in other.names if name not in first.names]
+    if more:
+        problem = f"{other.path} has a column {more[0]!r}, but {first.path} does not"
+        return InputError(problem)
+    return InputError(
+        f"{other.path} has its columns in a different order from {first.path}"
+    )
 
 
 def are_paths(data: Any) -> bool:
@@ -350,29 +374,27 @@ class FileSource(Source):
             except duckdb.InterruptException:
                 raise
             except duckdb.Error as error:
-                raise (
-                    duck.no_room()
-                    if duck.disk_full(error)
-                    else files.trouble(error, wanted)
-                ) from None
+                if duck.disk_full(error):
+                    raise duck.no_room() from None
+                raise files.trouble(error, wanted) from None
             raise too_large(engine) from None
 
     def columns(self, wanted: Sequence[str], kinds: Kinds = formats.ANY) -> Columns:
         """The wanted columns, in the order of the rows."""
-        with self.opened(
-            wanted, lambda _: refused("columns too large", n=len(wanted))
-        ) as (engine, files):
-            engine.execute(
-                "SET preserve_insertion_order = true"
-            )  # rows of several queries go together
+
+        def too_large(_: Any) -> PropcalError:
+            return refused("columns too large", n=len(wanted))
+
+        with self.opened(wanted, too_large) as (engine, files):
+            # rows of several queries go together
+            engine.execute("SET preserve_insertion_order = true")
             reader = relation(engine, files, wanted, kinds).to_arrow_reader(COLUMN_ROWS)
             batches = []
             for batch in reader:
                 check_stop()
                 batches.append(batch)
-            return dict(
-                zip(wanted, pa.Table.from_batches(batches, reader.schema).columns)
-            )
+            table = pa.Table.from_batches(batches, reader.schema)
+            return dict(zip(wanted, table.columns))
 
     def reduce(self, columns: NamedColumns) -> Atoms:
         """The atoms of the named columns, by one aggregation."""
@@ -387,40 +409,39 @@ class FileSource(Source):
             return _would_fit(engine, coarsest if rows is not None else None, bits)
 
         with self.opened(wanted, too_large) as (engine, files):
-            unused = [name for name in files.names if name not in wanted]
             rows = duck.fewer_threads(
                 engine, lambda: people_relation(engine, files, columns)
             )
             rows, columns = with_events(rows, columns)
             refuse_identifiers(rows, columns)
             if columns.cluster is not None:
-                whole = coarsest()  # so that errors count the problems in all rows
+                # first all rows together, so that errors count the problems in all
+                whole = coarsest()
                 if columns.weight is not None:
-                    columns = replace(
-                        columns,
-                        weight_kind="frequency" if whole.frequencies else "survey",
-                    )
+                    kind = "frequency" if whole.frequencies else "survey"
+                    columns = replace(columns, weight_kind=kind)
                 atoms = _with_clusters(complete_rows(rows, columns), columns)
                 return replace(atoms, left_out=whole.left_out)
-            found = duck.fewer_threads(engine, lambda: totals(rows, columns))
+            table = duck.fewer_threads(engine, lambda: totals(rows, columns))
+            unused = [name for name in files.names if name not in wanted]
             unused_id = warn_of_undeclared(
                 unused, lambda name: count_file_values(engine, files, name)
             )
         # after DuckDB has freed its memory, which lowers the peak by a third
-        return replace(atoms_of_totals(*found), unused_id=unused_id)
+        return replace(atoms_of_totals(*table), unused_id=unused_id)
 
 
 def relation(
     engine: Any, files: PeopleFiles, wanted: Sequence[str], kinds: Kinds
 ) -> Any:
     """The wanted columns of the files as a relation of DuckDB."""
-    alike: dict[str, str] = {}
+    names_by_letters: dict[str, str] = {}
     for name in wanted:
         if not name:
-            raise InputError(
-                "a column without a name cannot be used", next_step="Give it a name"
-            )
-        if (other := alike.setdefault(name.casefold(), name)) != name:
+            problem = "a column without a name cannot be used"
+            raise InputError(problem, next_step="Give it a name")
+        other = names_by_letters.setdefault(name.casefold(), name)
+        if other != name:
             raise refused("columns by case", other=other, name=name)
     columns = ", ".join(f"w{k} AS {named(name)}" for k, name in enumerate(wanted))
     return engine.sql(f"SELECT {columns} FROM ({files.query(wanted, kinds)})")
@@ -434,10 +455,10 @@ def count_file_values(engine: Any, files: PeopleFiles, name: str) -> tuple[int, 
     them.
     """
     try:
-        column = f"SELECT w0 FROM ({files.query([name], {name: formats.TEXT})}) LIMIT {MOST_COUNTED}"
-        rows, different = engine.sql(
-            f"SELECT count(w0), count(DISTINCT w0) FROM ({column})"
-        ).fetchall()[0]
+        query = files.query([name], {name: formats.TEXT})
+        column = f"SELECT w0 FROM ({query}) LIMIT {MOST_COUNTED}"
+        counts = f"SELECT count(w0), count(DISTINCT w0) FROM ({column})"
+        rows, different = engine.sql(counts).fetchall()[0]
     except duckdb.InterruptException:
         raise
     except (duckdb.Error, InputError, ValueError):
@@ -455,18 +476,16 @@ def people_relation(
     recipes = {
         name: made for name, made in attributes.items() if not isinstance(made, str)
     }
-    made_of = [
-        name
-        for name in numeric_columns(recipes, [*attributes])
-        if name not in _plain(columns)
-    ]
-    kinds = dict.fromkeys([*columns.roles, *made_of], formats.NUMBER) | {
-        columns.outcome: formats.LENIENT
-    }
-    return relation(engine, files, list(dict.fromkeys([*columns.wanted, *also])), kinds)
+    by_size = numeric_columns(recipes, list(attributes))
+    own = _columns_of_levels(columns)
+    kinds = dict.fromkeys(columns.roles, formats.NUMBER)
+    kinds |= {name: formats.NUMBER for name in by_size if name not in own}
+    kinds[columns.outcome] = formats.LENIENT
+    wanted = list(dict.fromkeys([*columns.wanted, *also]))
+    return relation(engine, files, wanted, kinds)
 
 
-def _plain(columns: NamedColumns) -> list[str]:
+def _columns_of_levels(columns: NamedColumns) -> list[str]:
     """The columns that are attributes themselves."""
     return [made for made in columns.attributes.values() if isinstance(made, str)]
 
@@ -475,15 +494,21 @@ def refuse_identifiers(rows: Any, columns: NamedColumns) -> None:
     """Refuse identifiers and measurements by the first rows, before all rows are
     aggregated.
     """
-    own = [
-        name for name in columns.definition.attributes([]) if name in _plain(columns)
-    ]
-    first: Any = rows.limit(FIRST_ROWS).to_arrow_table() if own else None
+    of_levels = _columns_of_levels(columns)
+    of_groups = columns.definition.attributes([])
+    own = [name for name in of_groups if name in of_levels]
+    if not own:
+        return
+    first = rows.limit(FIRST_ROWS).to_arrow_table()
+    seen = f"the first {len(first):,} rows"
     for name in own:
-        seen = f"the first {len(first):,} rows"
-        codes_too = name in columns.definition.as_levels
         fitting_values(
-            name, None, {name: first[name]}, None, seen=seen, as_levels=codes_too
+            name,
+            None,
+            {name: first[name]},
+            None,
+            seen=seen,
+            as_levels=name in columns.definition.as_levels,
         )
 
 
@@ -497,11 +522,11 @@ def _with_clusters(rows: Any, columns: NamedColumns) -> Atoms:
     sums: list[Atoms] = []
     for batch in rows.to_arrow_reader(BATCH_ROWS):
         check_stop()
-        with (
-            warnings.catch_warnings()
-        ):  # of all rows together, they were warned of before
+        people = dict(zip(batch.schema.names, batch.columns))
+        # the same warnings were given before, for all rows together
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            sums.append(columns.atoms(dict(zip(batch.schema.names, batch.columns))))
+            sums.append(columns.atoms(people))
         while len(sums) > 1 and len(sums[-1]) >= len(sums[-2]) / 2:
             last = sums.pop()
             sums[-1] = sums[-1] + last
@@ -513,16 +538,17 @@ def _would_fit(
 ) -> PropcalError:
     """The error if memory is not enough, with a resolution for which it would be."""
     memory = duck.memory_bytes(duck.setting(engine, "memory_limit")) or 0
-    told = f"the table of atoms does not fit into {memory / 1e9:.2g} GB of memory"
-    try:
-        n_patterns = 0 if coarsest is None else len(coarsest().patterns)
-    except duckdb.Error:
-        n_patterns = 0
+    problem = f"the table of atoms does not fit into {memory / 1e9:.2g} GB of memory"
+    n_patterns = 0
+    if coarsest is not None:
+        with suppress(duckdb.Error):
+            n_patterns = len(coarsest().patterns)
     if not n_patterns:
-        return refused("no memory", told=told)
-    fits = int(np.clip(log2(max(memory / (ATOM_BYTES * n_patterns), 1.0)), 0, bits - 1))
-    if fits < 4:
-        return refused(
-            "no memory", told=f"{told}: there are {n_patterns:,} combinations of groups"
-        )
-    return refused("coarser scores", told=told, resolution=f"2**-{fits}")
+        return refused("no memory", told=problem)
+
+    atoms_per_pattern = max(memory / (ATOM_BYTES * n_patterns), 1.0)
+    bits_that_fit = int(np.clip(log2(atoms_per_pattern), 0, bits - 1))
+    if bits_that_fit < FEWEST_BITS:
+        problem += f": there are {n_patterns:,} combinations of groups"
+        return refused("no memory", told=problem)
+    return refused("coarser scores", told=problem, resolution=f"2**-{bits_that_fit}")

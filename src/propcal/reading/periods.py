@@ -29,7 +29,7 @@ _FORMS = {
     "quarter": r"(\d{4})-Q([1-4])",
     "year": r"(\d{4})",
 }
-LONGEST_DELAY = 3660  # days
+MAX_DELAY = 3660  # days
 MOST_PERIODS = 20_000
 
 
@@ -115,9 +115,8 @@ class Calendar:
         while day <= stop and day < date.max:
             names.append(self.name(day))
             if len(names) > MOST_PERIODS:
-                raise InputError(
-                    f"there are more than {MOST_PERIODS:,} {self.every}s from {first} to {last}"
-                )
+                limit = f"{MOST_PERIODS:,} {self.every}s"
+                raise InputError(f"there are more than {limit} from {first} to {last}")
             day = self.end(names[-1])
         return names
 
@@ -136,10 +135,11 @@ def days(text: str | int) -> int:
     (30, 42, 7)
     """
     found = re.fullmatch(r"\s*(\d{1,5})\s*([dw]?)\s*", str(text))
-    if found:
-        number = int(found[1]) * (7 if found[2] == "w" else 1)
-    else:
-        number = -1
-    if not 0 <= number <= LONGEST_DELAY or isinstance(text, bool):
+    if found is None or isinstance(text, bool):
+        raise refused("no delay", got=shown(text))
+    number = int(found[1])
+    if found[2] == "w":
+        number *= 7
+    if number > MAX_DELAY:
         raise refused("no delay", got=shown(text))
     return number

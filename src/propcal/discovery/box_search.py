@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations
+from itertools import chain, combinations
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,19 +37,21 @@ from propcal.discovery.box_kernels import (
 from propcal.discovery.people import People
 from propcal.options import check_limits
 
-BEAM = (24, 12)  # boxes that are extended, for level and slope
-SINGLES = 8  # single conditions that are extended where not all pairs are counted
+BOXES_EXTENDED = {LEVEL: 24, SLOPE: 12}  # by a further condition
+SINGLES_EXTENDED = 8  # single conditions, where not all pairs are counted
 MOST_PAIRED = 40  # of more features than this, pairs are counted only of the strongest
-STRONGEST = 24  # this many
+STRONGEST_PAIRED = 24  # features
 MOST_SIMULATED = 12_288  # rows; of more, a sample is simulated
-BATCH = 32  # data sets counted at once
+DRAWS_AT_ONCE = 32
 MARGIN = 1.6  # on p-values: a few dozen simulated searches know the tail only roughly
+LEAST_SCALE = 0.02  # of maxima by chance
+HIGHEST_LEVEL = 0.999
 EULER = 0.5772156649015329
 WHOLE_SHARE = 0.1  # share of the level that tests the score as a whole
 
 
 @dataclass(frozen=True)
-class Search(options.Searching):
+class SearchRule(options.Searching):
     """How to search: checked arguments of `discover`."""
 
     def __post_init__(self) -> None:
@@ -102,22 +104,21 @@ class Space:
 
     def __init__(self, table: FeatureTable) -> None:
         self.features = table.features
-        conditions = [
-            feature.coarse_conditions(
-                k, has_missing=bool(np.any(codes == feature.recorded))
-            )
-            for k, (feature, codes) in enumerate(zip(table.features, table.codes))
-        ]
-        conditions.append([Condition(len(self.features), 0, 1)])
-        self.conditions = conditions
+        self.conditions = []
+        for k, (feature, codes) in enumerate(zip(table.features, table.codes)):
+            has_missing = bool(np.any(codes == feature.recorded))
+            conditions = feature.coarse_conditions(k, has_missing=has_missing)
+            self.conditions.append(conditions)
+        self.conditions.append([Condition(len(self.features), 0, 1)])
+
         recorded = [int(feature.coarse_codes()[-1]) for feature in self.features]
-        _, low, high, negated = np.array(
-            [condition for own in conditions for condition in own]
-        ).T.copy()
+        rows = np.array([*chain.from_iterable(self.conditions)])
+        _, low, high, negated = rows.T.copy()
+        begin = np.cumsum([0, *map(len, self.conditions)])
         n_codes = np.array([*recorded, 0]) + 1
-        begin = np.cumsum([0, *map(len, conditions)])
-        ends = (low, high, negated.astype(np.bool_))
-        self.arrays = Conditions(n_codes, np.array([*recorded, 1]), begin, *ends)
+        recorded_codes = np.array([*recorded, 1])
+        is_negated = negated.astype(np.bool_)
+        self.arrays = Conditions(n_codes, recorded_codes, begin, low, high, is_negated)
 
     def coarse(self, codes: Codes) -> Codes:
         """Coarse codes of rows, with a last row of zeros for everybody."""
@@ -128,22 +129,22 @@ class Space:
 
     def fine(self, box: Iterable[Condition]) -> Box:
         """A box of coarse conditions on the finest codes."""
-        return tuple(
-            self.features[c.feature].fine(c)
-            for c in sorted(box, key=lambda c: c.feature)
-        )
+        in_order = sorted(box, key=lambda condition: condition.feature)
+        return tuple(self.features[c.feature].fine(c) for c in in_order)
 
     def pairs(self, paired: Iterable[int]) -> Pairs:
         """Every feature with everybody, and all pairs of some."""
-        n = len(self.features)
-        n_codes = self.arrays.n_codes
-        both = np.array([*((k, n) for k in range(n)), *combinations(sorted(paired), 2)])
+        everybody = len(self.features)
+        singles = [(k, everybody) for k in range(everybody)]
+        both = np.array([*singles, *combinations(sorted(paired), 2)])
         first = both[:, 0].copy()
         second = both[:, 1].copy()
-        size = n_codes[first] * n_codes[second]
-        return Pairs(
-            first, second, n_codes[second], np.cumsum(size) - size, int(size.sum())
-        )
+
+        n_codes = self.arrays.n_codes
+        width = n_codes[second]
+        size = n_codes[first] * width
+        begin = np.cumsum(size) - size
+        return Pairs(first, second, width, begin, int(size.sum()))
 
 
 class Data:
@@ -183,9 +184,8 @@ class Data:
     def candidate(self, box: Box, kind: int) -> Candidate:
         """A box with its evidence in these rows."""
         totals = self.totals(self.rows_in(box))
-        return Candidate(
-            box, kind, float(kernels.box_evidence(totals, self.smallest, kind))
-        )
+        evidence = float(kernels.box_evidence(totals, self.smallest, kind))
+        return Candidate(box, kind, evidence)
 
     def running_sums(self, box: Box, place: int, kind: int) -> FloatArray:
         """Sums by codes of one condition's feature, added up, of the people in the
@@ -194,9 +194,8 @@ class Data:
         feature = box[place].feature
         rows = self.rows_in([*box[:place], *box[place + 1 :]])
         n_codes = self.space.features[feature].recorded + 1
-        return np.asarray(
-            kernels.sums_by_code(self.codes[feature], rows, self.sums, n_codes, kind)
-        )
+        codes = self.codes[feature]
+        return np.asarray(kernels.sums_by_code(codes, rows, self.sums, n_codes, kind))
 
     def part(self, rows: IntArray, information: float) -> Data:
         """Some of the rows, with the smallest size in proportion to the information of
@@ -204,7 +203,8 @@ class Data:
         """
         sums = self.sums[rows]
         codes = np.ascontiguousarray(self.codes[:, rows])
-        smallest = self.smallest * float(sums[:, kernels.VARIANCE].sum()) / information
+        variance = float(sums[:, kernels.VARIANCE].sum())
+        smallest = self.smallest * variance / information
         return Data(self.space, codes, sums, smallest)
 
     def counted(self, paired: Iterable[int]) -> tuple[Pairs, FloatArray]:
@@ -220,16 +220,17 @@ class Data:
     def all_pairs(self) -> tuple[Pairs, FloatArray] | None:
         """All pairs of features, counted; None if there are too many."""
         n = len(self.space.features)
-        return self.counted(range(n)) if n <= MOST_PAIRED else None
+        if n > MOST_PAIRED:
+            return None
+        return self.counted(range(n))
 
     def update(self, rows: IntArray, sums: FloatArray) -> None:
         """Replace the sums of some rows, in the tables as well."""
         if self.all_pairs is not None:
             pairs, table = self.all_pairs
             coarse = np.ascontiguousarray(self.coarse[:, rows])
-            kernels.add_rows(
-                coarse, sums - self.sums[rows], pairs, table, kernels.BLOCK
-            )
+            change = sums - self.sums[rows]
+            kernels.add_rows(coarse, change, pairs, table, kernels.BLOCK)
         self.sums[rows] = sums
 
 
@@ -248,23 +249,19 @@ class PairScan(NamedTuple):
         """The strongest boxes among those of some pairs, on coarse codes, with their
         evidence.
         """
-        made = []
+        boxes = []
         best = self.best[:, kind, draw]
-        for pair in among[np.argsort(-best[among])][: BEAM[kind]]:
-            a = int(self.pairs.first[pair])
-            b = int(self.pairs.second[pair])
-            at_a, at_b = divmod(
-                int(self.where[pair, kind, draw]), len(space.conditions[b])
-            )
-            box = space.conditions[a][at_a], space.conditions[b][at_b]
-            if best[pair] > 0:
-                made.append(
-                    (
-                        tuple(c for c in box if c.feature < len(space.features)),
-                        float(best[pair]),
-                    )
-                )
-        return made
+        everybody = len(space.features)
+        for pair in among[np.argsort(-best[among])][: BOXES_EXTENDED[kind]]:
+            if best[pair] <= 0:
+                continue
+            first = space.conditions[int(self.pairs.first[pair])]
+            second = space.conditions[int(self.pairs.second[pair])]
+            number = int(self.where[pair, kind, draw])
+            i, j = divmod(number, len(second))
+            box = tuple(c for c in (first[i], second[j]) if c.feature != everybody)
+            boxes.append((box, float(best[pair])))
+        return boxes
 
 
 def scan(data: Data) -> PairScan:
@@ -273,8 +270,10 @@ def scan(data: Data) -> PairScan:
     """
     if data.all_pairs is not None:
         return scan_table(data, *data.all_pairs)
-    best = scan_table(data, *data.counted(())).best[:, :, 0].max(axis=1)
-    return scan_table(data, *data.counted(np.argsort(-best)[:STRONGEST].tolist()))
+    singles = scan_table(data, *data.counted(()))
+    best = singles.best[:, :, 0].max(axis=1)
+    strongest = np.argsort(-best)[:STRONGEST_PAIRED].tolist()
+    return scan_table(data, *data.counted(strongest))
 
 
 def scan_table(
@@ -291,13 +290,12 @@ def scan_table(
     """
     if residuals is None:
         residuals = np.ascontiguousarray(table[:, [kernels.RESIDUAL, kernels.SLOPED]])
-    moments = table[
-        :, [kernels.VARIANCE, kernels.MIXED, kernels.SQUARED, kernels.THIRD]
-    ]
-    shape = (len(pairs.first), N_KINDS, residuals.shape[1] // 2)
+    columns = [kernels.VARIANCE, kernels.MIXED, kernels.SQUARED, kernels.THIRD]
+    moments = np.ascontiguousarray(table[:, columns])
+    n_draws = residuals.shape[1] // 2
+    shape = (len(pairs.first), N_KINDS, n_draws)
     best = np.full(shape, -1.0)
     where = np.zeros(shape, dtype=np.int64)
-    moments = np.ascontiguousarray(moments)
     kernels.scan_pairs(
         residuals, moments, pairs, data.space.arrays, data.smallest, skewed, best, where
     )
@@ -305,64 +303,58 @@ def scan_table(
 
 
 def deepen(
-    data: Data, found: PairScan, *, draw: int = 0, depth: int = 3
+    data: Data, scanned: PairScan, *, draw: int = 0, depth: int = 3
 ) -> list[Candidate]:
     """From the strongest pairs to the strongest boxes of up to three conditions."""
     candidates: list[Candidate] = []
     n = len(data.space.features)
-    places = np.arange(len(found.best))
+    places = np.arange(len(scanned.best))
     for kind in (LEVEL, SLOPE):
-        singles = found.strongest(data.space, places[:n], kind, draw)[:SINGLES]
+        singles = scanned.strongest(data.space, places[:n], kind, draw)
+        by_depth = [singles[:SINGLES_EXTENDED]]
         if depth > 1:
-            pairs = found.strongest(data.space, places[n:], kind, draw)
-        else:
-            pairs = []
-        beam = [box for box, _ in pairs]
-        if depth > 1 and n > MOST_PAIRED:
-            longer = _extensions(data, [box for box, _ in singles], kind)
-            pairs = [*pairs, *longer]
-            beam = [*beam, *(box for box, _ in longer[:SINGLES])]
-        triples = _extensions(data, beam, kind) if depth > 2 else []
-        for boxes in (singles, pairs, triples):
-            strongest = sorted(boxes, key=lambda one: -one[1])[: BEAM[kind]]
-            candidates += [
-                Candidate(data.space.fine(box), kind, evidence)
-                for box, evidence in strongest
-            ]
+            pairs = scanned.strongest(data.space, places[n:], kind, draw)
+            extended = [*pairs]
+            if n > MOST_PAIRED:
+                longer = _extensions(data, by_depth[0], kind)
+                pairs += longer
+                extended += longer[:SINGLES_EXTENDED]
+            by_depth.append(pairs)
+        if depth > 2:
+            by_depth.append(_extensions(data, extended, kind))
+        for boxes in by_depth:
+            strongest = sorted(boxes, key=lambda pair: -pair[1])
+            for box, evidence in strongest[: BOXES_EXTENDED[kind]]:
+                candidates.append(Candidate(data.space.fine(box), kind, evidence))
     return candidates
 
 
-def _extensions(data: Data, boxes: Sequence[Box], kind: int) -> list[tuple[Box, float]]:
+def _extensions(
+    data: Data, scored: Sequence[tuple[Box, float]], kind: int
+) -> list[tuple[Box, float]]:
     """The strongest boxes that have one condition more than some boxes of coarse
-    conditions.
+    conditions, which have their evidence with them.
     """
+    boxes = [box for box, _ in scored]
     n = len(data.space.features)
-    begin = data.space.arrays.begin
+    conditions = data.space.arrays
     best = np.empty((len(boxes), n))
     where = np.zeros((len(boxes), n), dtype=np.int64)
-    for box, evidence, at in zip(boxes, best, where):
+    for box, evidence, number in zip(boxes, best, where):
         used = np.zeros(n, dtype=np.bool_)
         used[[c.feature for c in box]] = True
         rows = data.rows_in(box, coarse=True)
-        space = data.space.arrays
+        codes = data.coarse[:n]
+        size = data.smallest
         kernels.extend(
-            data.coarse[:n],
-            rows,
-            data.sums,
-            used,
-            space,
-            data.smallest,
-            kind,
-            evidence,
-            at,
+            codes, rows, data.sums, used, conditions, size, kind, evidence, number
         )
     longer = []
-    for place in np.argsort(-best.ravel())[: BEAM[kind]]:
+    for place in np.argsort(-best.ravel())[: BOXES_EXTENDED[kind]]:
         k, feature = divmod(int(place), n)
         if best[k, feature] > 0:
-            condition = data.space.conditions[feature][
-                where[k, feature] - begin[feature]
-            ]
+            number = where[k, feature] - conditions.begin[feature]
+            condition = data.space.conditions[feature][number]
             longer.append(((*boxes[k], condition), float(best[k, feature])))
     return longer
 
@@ -395,7 +387,8 @@ class ChanceMaximum:
         right.
         """
         centre, scale = self.overall
-        tail = -np.expm1(-np.exp(-(self.standardised(candidate) - centre) / scale))
+        z = (self.standardised(candidate) - centre) / scale
+        tail = -np.expm1(-np.exp(-z))
         return float(min(MARGIN * tail, 1.0))
 
     def beyond(self, candidate: Candidate) -> float:
@@ -406,62 +399,63 @@ class ChanceMaximum:
         is known roughly, and far out a tenth more or less decides between boxes of
         different kinds.
         """
-        return float(
-            candidate.statistic - self.centre[candidate.kind, candidate.depth - 1]
-        )
+        centre = self.centre[candidate.kind, candidate.depth - 1]
+        return float(candidate.statistic - centre)
 
     def standardised(self, candidate: Candidate) -> float:
         """The statistic in comparison with the largest of its kind and depth by
         chance.
         """
-        return self.beyond(candidate) / float(
-            self.scale[candidate.kind, candidate.depth - 1]
-        )
+        scale = self.scale[candidate.kind, candidate.depth - 1]
+        return self.beyond(candidate) / float(scale)
 
     def limit(self, level: float, candidate: Candidate) -> float:
         """The smallest statistic of this kind and depth that is significant."""
         centre, scale = self.overall
-        beyond = centre - scale * np.log(-np.log1p(-min(level / MARGIN, 0.999)))
-        at = candidate.kind, candidate.depth - 1
-        return float(self.centre[at] + beyond * self.scale[at])
+        tail = min(level / MARGIN, HIGHEST_LEVEL)
+        standardised = centre - scale * np.log(-np.log1p(-tail))
+        cell = candidate.kind, candidate.depth - 1
+        return float(self.centre[cell] + standardised * self.scale[cell])
 
 
 def simulate_searches(
     data: Data,
     people: People,
-    how: Search,
+    rule: SearchRule,
     rng: np.random.Generator,
     progress: Callable[[float], None],
 ) -> ChanceMaximum:
     """Search simulated data sets for which the score is right."""
     rows = _chosen_rows(people, rng)
-    n_draws = how.n_draws
     exact = len(rows) == len(people) and people.cluster is None
     part = data.part(rows, people.information)
+    n_draws = rule.n_draws
     level = _residuals(people, rows, n_draws, rng, exact=exact)
     slope = level * people.x[rows].astype(np.float32)[:, None]
-    largest = np.zeros((n_draws, N_KINDS, how.depth))
+
+    largest = np.zeros((n_draws, N_KINDS, rule.depth))
     for draw in range(n_draws):
         progress(draw / n_draws)
-        if draw % BATCH == 0:
-            some = slice(draw, draw + BATCH)
-            scans = _scans(
-                part,
-                np.concatenate([level[:, some], slope[:, some]], axis=1),
-                skewed=exact,
-            )
+        place = draw % DRAWS_AT_ONCE
+        if place == 0:
+            batch = slice(draw, draw + DRAWS_AT_ONCE)
+            drawn = np.concatenate([level[:, batch], slope[:, batch]], axis=1)
+            scans = _scans(part, drawn, skewed=exact)
         part.sums[:, kernels.RESIDUAL] = level[:, draw]
         part.sums[:, kernels.SLOPED] = slope[:, draw]
-        found, at = (scan(part), 0) if scans is None else (scans, draw % BATCH)
-        for c in deepen(part, found, draw=at, depth=how.depth):
-            largest[draw, c.kind, c.depth - 1] = max(
-                largest[draw, c.kind, c.depth - 1], c.statistic
-            )
+        if scans is None:
+            candidates = deepen(part, scan(part), depth=rule.depth)
+        else:
+            candidates = deepen(part, scans, draw=place, depth=rule.depth)
+        for c in candidates:
+            cell = draw, c.kind, c.depth - 1
+            largest[cell] = max(largest[cell], c.statistic)
+
     centre, scale = _gumbel(largest)
-    overall = _gumbel(((largest - centre) / scale).max(axis=(1, 2)))
-    return ChanceMaximum(
-        centre, scale, (float(overall[0]), float(overall[1])), level, slope, part
-    )
+    largest_of_all = ((largest - centre) / scale).max(axis=(1, 2))
+    overall_centre, overall_scale = _gumbel(largest_of_all)
+    overall = float(overall_centre), float(overall_scale)
+    return ChanceMaximum(centre, scale, overall, level, slope, part)
 
 
 def _chosen_rows(people: People, rng: np.random.Generator) -> IntArray:
@@ -489,13 +483,15 @@ def _residuals(
     shape = (len(rows), n_draws)
     if people.cluster is not None:
         _, person = np.unique(people.cluster[rows], return_inverse=True)
-        drawn = rng.standard_normal((int(person.max()) + 1, n_draws), dtype=np.float32)
-        own = (w * (people.outcome[rows] - p)).astype(np.float32)
-        return drawn[person] * own[:, None]
+        n_persons = int(person.max()) + 1
+        drawn = rng.standard_normal((n_persons, n_draws), dtype=np.float32)
+        residual = (w * (people.outcome[rows] - p)).astype(np.float32)
+        return drawn[person] * residual[:, None]
     unit = w if people.survey else np.sqrt(w)
     if exact:
-        events = rng.random(shape, dtype=np.float32) < p[:, None]
-        return ((events - p[:, None]) * unit[:, None]).astype(np.float32)
+        chance = p[:, None]
+        events = rng.random(shape, dtype=np.float32) < chance
+        return ((events - chance) * unit[:, None]).astype(np.float32)
     spread = (np.sqrt(p * (1 - p)) * unit).astype(np.float32)
     return rng.standard_normal(shape, dtype=np.float32) * spread[:, None]
 
@@ -514,5 +510,7 @@ def _scans(data: Data, drawn: Any, *, skewed: bool) -> PairScan | None:
 
 def _gumbel(largest: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Location and scale of maxima, by moments, along the first axis."""
-    scale = np.maximum(largest.std(axis=0, ddof=1) * np.sqrt(6) / np.pi, 0.02)
-    return np.asarray(largest.mean(axis=0) - EULER * scale), np.asarray(scale)
+    spread = largest.std(axis=0, ddof=1)
+    scale = np.maximum(spread * np.sqrt(6) / np.pi, LEAST_SCALE)
+    centre = largest.mean(axis=0) - EULER * scale
+    return np.asarray(centre), np.asarray(scale)

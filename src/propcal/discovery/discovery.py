@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +19,8 @@ from propcal.auditing.claims import Claim
 from propcal.auditing.printable_results import Printed
 from propcal.core.arguments import Axes, Label, Table, Values, WeightKind, check_choice
 from propcal.core.groups import Groups
-from propcal.discovery.box_search import Search
+from propcal.discovery.binned_features import FeatureTable
+from propcal.discovery.box_search import SearchRule
 from propcal.discovery.finding_rows import (
     Counted,
     FoundGroup,
@@ -27,6 +29,7 @@ from propcal.discovery.finding_rows import (
     people_headcount,
 )
 from propcal.discovery.people import (
+    People,
     check_people,
     in_own_order,
     people_to_search,
@@ -38,7 +41,7 @@ from propcal.discovery.protected_groups import (
     Protection,
     measure_repairs,
 )
-from propcal.discovery.search import search_rounds
+from propcal.discovery.search import Outcome, search_rounds
 from propcal.errors import plain
 from propcal.options import Identity
 from propcal.reading.frame_arguments import takes_frame
@@ -108,9 +111,8 @@ class Discovery(Printed):
     def reads(self) -> tuple[str, ...]:
         """The columns that the groups are made of."""
         recipes = self.groups.recipes().values()
-        return tuple(
-            dict.fromkeys(name for recipe in recipes for name in recipe.columns)
-        )
+        names = chain.from_iterable(recipe.columns for recipe in recipes)
+        return tuple(dict.fromkeys(names))
 
     @property
     def claims(self) -> tuple[Claim, ...]:
@@ -131,7 +133,9 @@ class Discovery(Printed):
 
     def to_frame(self) -> pd.DataFrame:
         """A row for each group; the columns are the attributes of `FoundGroup`."""
-        rows = [asdict(group) | {"also": "; ".join(group.also)} for group in self.found]
+        rows = []
+        for group in self.found:
+            rows.append(asdict(group) | {"also": "; ".join(group.also)})
         return pd.DataFrame(rows, columns=list(COLUMNS))
 
     def to_json(self, suppress: int | None = None) -> str:
@@ -204,11 +208,13 @@ def discover(
     ----------
     y, score : array-like of shape (n,), or names of columns of `data`
         Outcomes (0 or 1), and risk scores in [0, 1].
-    features : data frame, series or array with n rows, or list of names of columns of `data`
-        The columns by which groups may be described. Dates, identifiers and columns
-        that give away the outcome are left out, and the result says so.
-    data : data frame, DuckDB relation, Spark or Dask frame, or path or list of paths of files, optional
-        Where the columns are, if they are given by name.
+    features : data frame, series, array, or list of names
+        The columns by which groups may be described: n rows, or names of columns of
+        `data`. Dates, identifiers and columns that give away the outcome are left out,
+        and the result says so.
+    data : data frame, DuckDB relation, Spark or Dask frame, or files, optional
+        Where the columns are, if they are given by name. Files are a path or a list of
+        paths.
     protect : list of str, optional
         Columns that a correction must not read, such as race. They describe no group;
         the search looks for groups in the other features that repair the errors of the
@@ -241,7 +247,8 @@ def discover(
     --------
     >>> import numpy as np, pandas as pd
     >>> rng = np.random.default_rng(0)
-    >>> people = pd.DataFrame({"age": rng.integers(20, 90, 8000), "ward": rng.choice(list("ABC"), 8000)})
+    >>> people = pd.DataFrame({"age": rng.integers(20, 90, 8000)})
+    >>> people["ward"] = rng.choice(list("ABC"), 8000)
     >>> risk = rng.uniform(0.1, 0.4, 8000)
     >>> wrong = (people.age >= 70) & (people.ward == "B")
     >>> died = (rng.random(8000) < risk + 0.25 * wrong).astype(int)
@@ -249,12 +256,14 @@ def discover(
     >>> found.groups.where
     {'age 70 or over, ward B': "age >= 70 and ward = 'B'"}
     """
-    sizes: dict[str, Any] = {
-        "depth": depth,
-        "min_share": min_share,
-        "max_groups": max_groups,
-    }
-    how = Search(level=level, n_draws=n_draws, random_state=random_state, **sizes)
+    search_rule = SearchRule(
+        level=level,
+        n_draws=n_draws,
+        random_state=random_state,
+        depth=depth,
+        min_share=min_share,
+        max_groups=max_groups,
+    )
     check_choice("weight_kind", weight_kind, ("auto", "frequency", "survey"))
     hidden = column_names("protect", protect)
     columns = {
@@ -272,45 +281,77 @@ def discover(
     people = people_to_search(checked, weight_kind=weight_kind)
     rows = rows.kept(checked.used)
     protected = ProtectedGroups.of(rows, hidden) if hidden else None
-    table = read_table(
-        rows, people, [name for name in rows.names if name not in hidden]
-    )
-    table, people, order = in_own_order(table, people)
-    protected = None if protected is None else protected.in_order(order)
-    unit = unit or ("people" if people.cluster is None else "visits")
+    searched = [name for name in rows.names if name not in hidden]
+    table, people, order = in_own_order(read_table(rows, people, searched), people)
+    choose = None
+    if protected is not None:
+        protected = protected.in_order(order)
+        choose = protected.choose
+    if progress is None:
+        progress = _ignore_progress
+    outcome = search_rounds(table, people, search_rule, progress, choose)
+
+    protection = None
+    if protected is not None:
+        protection = measure_repairs(protected, outcome, people)
+    if not unit:
+        unit = "people" if people.cluster is None else "visits"
     identity = Identity(score=score_name, unit=unit, labels=labels or {})
-    choose = None if protected is None else protected.choose
-    result = search_rounds(table, people, how, progress or (lambda _: None), choose)
-    found: list[FoundGroup] = []
+    everybody = np.arange(len(people))
+    sets = [everybody, *(group.rows for group in outcome.groups)]
+    return Discovery(
+        found=_found_groups(outcome, table, people, identity),
+        overall=_overall(outcome, people),
+        left_out=table.left_out,
+        settings=_settings(search_rule, table, people),
+        identity=identity,
+        enough=outcome.chance is not None,
+        protection=protection,
+        _source=tuple(people_headcount(people, rows) for rows in sets),
+    )
+
+
+def _ignore_progress(share: float) -> None:
+    """Nobody wants to know."""
+
+
+def _found_groups(
+    outcome: Outcome, table: FeatureTable, people: People, identity: Identity
+) -> tuple[FoundGroup, ...]:
+    """The groups that were found, measured, under different names."""
     taken = [feature.name for feature in table.features]
-    for one in result.groups:
-        found.append(group_found(one, table.features, people, identity, taken))
-        taken.append(found[-1].name)
-    weight, events = float(people.weight.sum()), float(people.weight @ people.outcome)
-    settings = {
+    groups = []
+    for found in outcome.groups:
+        group = group_found(found, table.features, people, identity, taken)
+        groups.append(group)
+        taken.append(group.name)
+    return tuple(groups)
+
+
+def _overall(outcome: Outcome, people: People) -> dict[str, Any]:
+    """What was found of the score as a whole."""
+    weight = float(people.weight.sum())
+    events = float(people.weight @ people.outcome)
+    expected = float(people.weight @ people.raw)
+    return {
+        "found": outcome.whole_found,
+        "p_value": outcome.whole_p,
+        "people": counted(weight),
+        "events": counted(events),
+        "observed": events / weight,
+        "predicted": expected / weight,
+    }
+
+
+def _settings(rule: SearchRule, table: FeatureTable, people: People) -> dict[str, Any]:
+    """How the search was done."""
+    return {
         "version": __version__,
         "people": len(people),
         "features": len(table.features),
+        "level": rule.level,
+        "depth": rule.depth,
+        "min_share": rule.min_share,
+        "n_draws": rule.n_draws,
+        "random_state": rule.random_state,
     }
-    shown = ("level", "depth", "min_share", "n_draws", "random_state")
-    settings |= {name: getattr(how, name) for name in shown}
-    sets = [np.arange(len(people)), *(one.rows for one in result.groups)]
-    return Discovery(
-        tuple(found),
-        overall={
-            "found": result.whole_found,
-            "p_value": result.whole_p,
-            "people": counted(weight),
-            "events": counted(events),
-            "observed": events / weight,
-            "predicted": float(people.weight @ people.raw) / weight,
-        },
-        left_out=table.left_out,
-        settings=settings,
-        identity=identity,
-        enough=result.chance is not None,
-        protection=None
-        if protected is None
-        else measure_repairs(protected, result, people),
-        _source=tuple(people_headcount(people, rows) for rows in sets),
-    )

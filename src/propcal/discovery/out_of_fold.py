@@ -13,7 +13,7 @@ from propcal.core.correction.smooth_map import SmoothStart
 from propcal.core.grid import IntArray
 from propcal.core.groups import Groups
 from propcal.discovery.binned_features import FeatureTable, name_and_condition
-from propcal.discovery.box_search import Candidate, Data, Search, Space
+from propcal.discovery.box_search import Candidate, Data, SearchRule, Space
 from propcal.discovery.finding_rows import Found
 from propcal.discovery.people import (
     OWN_STREAM,
@@ -24,8 +24,8 @@ from propcal.discovery.people import (
     read_table,
 )
 from propcal.discovery.search import (
-    LEFT,
-    SMALLEST,
+    LEAST_LEFT_SD,
+    LEAST_VARIANCE,
     Boxes,
     describe,
     mostly_same,
@@ -36,11 +36,11 @@ from propcal.reading.checked_people import CheckedPeople
 from propcal.reading.frames import Columns, require
 from propcal.reading.source import LazyColumns
 
-CONFIRMED = 0.05  # the level of the confirmation, divided by the number of groups
-MOST_GROUPS = 10
+CONFIRMATION_LEVEL = 0.05  # divided by the number of groups
+MOST_CONFIRMED = 10  # groups
 # standard errors of an effect that are put down to the search (chosen on seeds below
 # 100)
-BY_SEARCH = 3.0
+SEARCH_SD = 3.0
 # variance of a group, as small as can be, where a size has been tested already
 ANY_SIZE = 1e-3
 
@@ -59,15 +59,14 @@ def confirmed_groups(
     searched = LazyColumns.of({name: columns[name] for name in names})
     table = read_table(searched.kept(checked.used), people)
     table, people, _ = in_own_order(table, people)
-    found: dict[str, str] = {}
+    conditions: dict[str, str] = {}
     shares: dict[str, float] = {}
-    for one in _confirmed(table, people):
-        name, condition = name_and_condition(
-            table.features, one.box, {}, [*columns, *found]
-        )
-        found[name] = condition
-        shares[name] = max(1 - (BY_SEARCH / one.statistic) ** 2, 0.0)
-    return found, shares
+    for found in _confirmed(table, people):
+        taken = [*columns, *conditions]
+        name, condition = name_and_condition(table.features, found.box, {}, taken)
+        conditions[name] = condition
+        shares[name] = max(1 - (SEARCH_SD / found.statistic) ** 2, 0.0)
+    return conditions, shares
 
 
 def _confirmed(table: FeatureTable, people: People) -> list[Found]:
@@ -77,26 +76,25 @@ def _confirmed(table: FeatureTable, people: People) -> list[Found]:
     half = _halves(people)
     if min(np.bincount(half, minlength=2)) < 2:
         return []
-    candidates: list[Candidate] = []
     whole = _recalibrate(people)
     everybody = Data(Space(table), table.codes, people.sums(), ANY_SIZE)
+    candidates: list[Candidate] = []
     for side in (0, 1):
         rows = np.flatnonzero(half == side)
-        others = people.part(np.flatnonzero(half != side))
-        found = search_rounds(
-            table.part(rows), people.part(rows), Search(), lambda _: None
-        ).groups
+        other_rows = np.flatnonzero(half != side)
+        others = people.part(other_rows)
+        outcome = search_rounds(
+            table.part(rows), people.part(rows), SearchRule(), lambda _: None
+        )
         _recalibrate(others)
-        codes = table.part(np.flatnonzero(half != side)).codes
-        held = Data(everybody.space, codes, others.sums(), ANY_SIZE)
-        candidates += [
-            everybody.candidate(group.box, group.kind)
-            for group in found
-            if _holds(held, group, CONFIRMED / len(found))
-        ]
-    strongest_first = sorted(candidates, key=lambda one: -one.evidence)
-    boxes = _Confirmed(people, everybody, strongest_first, whole=whole)
-    return errors_to_name(boxes, MOST_GROUPS)
+        codes = table.part(other_rows).codes
+        held_out = Data(everybody.space, codes, others.sums(), ANY_SIZE)
+        for group in outcome.groups:
+            if _holds(held_out, group, CONFIRMATION_LEVEL / len(outcome.groups)):
+                candidates.append(everybody.candidate(group.box, group.kind))
+    candidates.sort(key=lambda candidate: -candidate.evidence)
+    boxes = _Confirmed(people, everybody, candidates, whole=whole)
+    return errors_to_name(boxes, MOST_CONFIRMED)
 
 
 def _halves(people: People) -> IntArray:
@@ -111,15 +109,17 @@ def _recalibrate(people: People) -> bool:
     """Correct the score as a whole if one smooth curve improves it; returns whether it
     does.
     """
-    p_value, better = correct_for(people, [], whole=True)
-    if p_value < CONFIRMED:
-        people.score = better
-    return p_value < CONFIRMED
+    p_value, recalibrated = correct_for(people, [], whole=True)
+    if p_value >= CONFIRMATION_LEVEL:
+        return False
+    people.score = recalibrated
+    return True
 
 
-def _holds(held: Data, group: Found, level: float) -> bool:
+def _holds(held_out: Data, group: Found, level: float) -> bool:
     """Whether a finding has the same sign and is significant among other people."""
-    statistic = held.statistic(held.rows_in(group.box), group.kind)
+    rows = held_out.rows_in(group.box)
+    statistic = held_out.statistic(rows, group.kind)
     return bool(statistic * np.sign(group.statistic) > -special.ndtri(level))
 
 
@@ -137,18 +137,22 @@ class _Confirmed(Boxes):
         """The strongest that is left, of people who are not named yet."""
         if named:
             self.people.score = self.corrected(named)
-        smallest = max(Search().min_share * self.people.information, SMALLEST)
+        smallest = max(SearchRule().min_share * self.people.information, LEAST_VARIANCE)
         data = Data(self.data.space, self.data.codes, self.people.sums(), smallest)
         while self.candidates:
             start = self.candidates.pop(0)
             candidate = data.candidate(start.box, start.kind)
             rows = data.rows_in(start.box)
-            if abs(data.statistic(rows, start.kind)) < LEFT or _among(rows, named):
-                # found in the other half as well, or explained by stronger groups
-                continue
+            if abs(data.statistic(rows, start.kind)) < LEAST_LEFT_SD:
+                continue  # explained by stronger groups
+            if _among(rows, named):
+                continue  # found in the other half as well
+            box = start.box
             simple = describe(data, [candidate], candidate).box
-            same = mostly_same(rows, data.rows_in(simple))
-            box, rows = (simple, data.rows_in(simple)) if same else (start.box, rows)
+            simple_rows = data.rows_in(simple)
+            if mostly_same(rows, simple_rows):
+                box = simple
+                rows = simple_rows
             if not _among(rows, named):
                 return Found(box, start.kind, rows, data.statistic(rows, start.kind))
         return None
@@ -162,18 +166,20 @@ def weakened(
     start: SmoothStart | None, shares: Mapping[str, float]
 ) -> SmoothStart | None:
     """A recalibration with only a share of the effect of each group found: the search
-    overstates it.
+    exaggerates it.
     """
     if start is None:
         return None
-    of = [
-        min((shares.get(name, 1.0) for name, _ in group.conditions), default=1.0)
-        for group in start.groups
-    ]
-    shifts = np.rint(start.shifts * np.array(of)[:, None]).astype(np.int64)
-    kept = shifts.any(axis=1)
-    groups = tuple(group for group, keep in zip(start.groups, kept) if keep)
-    return SmoothStart(groups, shifts[kept]) if groups else None
+    share_kept = []
+    for group in start.groups:
+        of_group = [shares.get(name, 1.0) for name, _ in group.conditions]
+        share_kept.append(min(of_group, default=1.0))
+    shifts = np.rint(start.shifts * np.array(share_kept)[:, None]).astype(np.int64)
+    has_effect = shifts.any(axis=1)
+    groups = tuple(group for group, keep in zip(start.groups, has_effect) if keep)
+    if not groups:
+        return None
+    return SmoothStart(groups, shifts[has_effect])
 
 
 def with_found(
@@ -186,23 +192,21 @@ def with_found(
     clash = [name for name in found if name in (base.where or {})]
     if clash:
         raise refused("found name taken", name=clash[0])
-    own = [
-        name
-        for name in (passed if base.columns is None else base.columns)
-        if name not in names
-    ]
-    combined = base.intersections
-    if isinstance(combined, (str, int, np.integer)):
+    columns = passed if base.columns is None else base.columns
+    own = [name for name in columns if name not in names]
+    if isinstance(base.intersections, (str, int, np.integer)):
         attributes = replace(base, columns=own).attributes([])
-        combined = [
-            [attributes[k] for k in places] for places in base.combinations(attributes)
-        ]
+        combined = []
+        for places in base.combinations(attributes):
+            combined.append([attributes[k] for k in places])
+    else:
+        combined = [list(names) for names in base.intersections]
+    combined += [[name] for name in found]
     where = {**(base.where or {}), **found}
-    lists = [*map(list, combined), *([name] for name in found)]
     return replace(
         base,
         columns=own,
         where=where or None,
-        intersections=lists or "marginal",
+        intersections=combined or "marginal",
         depth=None,
     )

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 from scipy import special
 
+from propcal.auditing.claims import NAN
 from propcal.core.atoms import person_hash
 from propcal.core.categories import tells_outcome
 from propcal.core.grid import BoolArray, FloatArray, IntArray, to_grid
@@ -39,14 +40,14 @@ from propcal.reading.role_columns import RoleNames
 from propcal.reading.source import LazyColumns
 
 NEAREST = 1e-6  # scores closer to 0 or 1 than this are taken as this close
-OUTER = (0.025, 0.975)  # log-odds beyond these quantiles count as these
-KNOTS = (0.05, 0.35, 0.65, 0.95)
-CHUNK = 65_536  # rows whose terms of a correction are held at a time
+OUTER_QUANTILES = (0.025, 0.975)  # log-odds beyond these count as these
+KNOT_QUANTILES = (0.05, 0.35, 0.65, 0.95)
+ROWS_AT_ONCE = 65_536  # whose terms of a correction are in memory
 N_BINS = 400  # of log-odds, from which corrections are fitted
-OWN_STREAM = (
-    20_260_418  # numbers unlike those that simulated data drew from the same seed
-)
-PRIOR = 1e-3  # people with and without the event in the prior of each coefficient
+# numbers unlike those that simulated data drew from the same seed
+OWN_STREAM = 20_260_418
+PRIOR_PEOPLE = 1e-3  # with and without the event, in the prior of each coefficient
+TINY = 1e-300  # in place of a total of 0
 
 
 @dataclass(eq=False)
@@ -64,7 +65,7 @@ class People:
     cluster : array or None
         Numbers of the persons behind the rows.
     keys : array of uint64
-        Who they are: as those of atoms, from scores that were not clipped.
+        Hashes of who they are, as those of atoms: from scores that were not clipped.
     """
 
     raw: FloatArray
@@ -80,9 +81,9 @@ class People:
         self.raw = np.clip(self.raw, NEAREST, 1 - NEAREST)
         self.score = self.raw.copy()
         self.log_odds = log_odds(self.raw)
-        self.x = np.clip(
-            self.log_odds, *np.quantile(self.log_odds, OUTER)
-        )  # without extreme values, centred
+        # without extreme values, centred
+        low, high = np.quantile(self.log_odds, OUTER_QUANTILES)
+        self.x = np.clip(self.log_odds, low, high)
         self.x -= np.average(self.x, weights=self.weight)
 
     def __len__(self) -> int:
@@ -92,67 +93,69 @@ class People:
         self, rows: IntArray | slice = slice(None), score: FloatArray | None = None
     ) -> Any:
         """The six sums of each row (see `box_kernels`)."""
-        p = (self.score if score is None else score)[rows]
+        if score is None:
+            score = self.score
+        p = score[rows]
         w = self.weight[rows]
         x = self.x[rows]
         variance = p * (1 - p)
-        third = variance * (1 - 2 * p) * (w**3 if self.survey else w)
-        variance *= w * w if self.survey else w
+        third = variance * (1 - 2 * p)
+        if self.survey:
+            variance *= w * w
+            third *= w**3
+        else:
+            variance *= w
+            third *= w
         residual = w * (self.outcome[rows] - p)
-        columns = (
-            residual,
-            variance,
-            residual * x,
-            variance * x,
-            variance * x * x,
-            third,
-        )
+        mixed = variance * x
+        columns = (residual, variance, residual * x, mixed, mixed * x, third)
         return np.stack(columns, axis=1, dtype=np.float32)
 
     @property
     def information(self) -> float:
         """The variance of the number of events if the score is right."""
-        p = self.score
-        return float(
-            np.sum(p * (1 - p) * (self.weight**2 if self.survey else self.weight))
-        )
+        weight = self.weight**2 if self.survey else self.weight
+        return float(np.sum(self.score * (1 - self.score) * weight))
 
     def inflation(self) -> float:
         """How much repeat visits and survey weights inflate the variance of a total, at
         least 1.
         """
+        inflation = 1.0
         if self.survey:
-            found = float(np.sum(self.weight**2) / np.sum(self.weight))
-        else:
-            found = 1.0
-        if self.cluster is None:
-            return max(found, 1.0)
-        residual = self.weight * (self.outcome - self.score)
-        together = np.bincount(self.cluster, residual)
-        return max(
-            found * float(np.sum(together**2) / max(np.sum(residual**2), 1e-300)), 1.0
-        )
+            inflation = float(np.sum(self.weight**2) / np.sum(self.weight))
+        if self.cluster is not None:
+            residual = self.weight * (self.outcome - self.score)
+            of_person = np.bincount(self.cluster, residual)
+            squares = max(np.sum(residual**2), TINY)
+            inflation *= float(np.sum(of_person**2) / squares)
+        return max(inflation, 1.0)
 
     def part(self, rows: IntArray) -> People:
         """Some of the rows, with their raw scores."""
-        if self.cluster is None:
-            cluster = None
-        else:
-            cluster = np.unique(self.cluster[rows], return_inverse=True)[1]
-        columns = (self.raw[rows], self.outcome[rows], self.weight[rows])
-        return People(*columns, self.survey, cluster, self.keys[rows])
+        cluster = None
+        if self.cluster is not None:
+            _, cluster = np.unique(self.cluster[rows], return_inverse=True)
+        return People(
+            raw=self.raw[rows],
+            outcome=self.outcome[rows],
+            weight=self.weight[rows],
+            survey=self.survey,
+            cluster=cluster,
+            keys=self.keys[rows],
+        )
 
     def slope(self, rows: IntArray, score: FloatArray) -> tuple[float, float]:
         """The calibration slope of a score of some rows, and its standard error; NaN
         without an answer.
         """
+        n = len(rows)
         weight = self.weight[rows]
-        design = np.stack([np.ones(len(rows)), log_odds(score)], axis=1)
-        fit = fit_logistic(
-            design, np.zeros(len(rows)), weight, weight * self.outcome[rows]
-        )
+        positives = weight * self.outcome[rows]
+        design = np.stack([np.ones(n), log_odds(score)], axis=1)
+        fit = fit_logistic(design, np.zeros(n), weight, positives)
         if fit is None:
-            return float("nan"), float("nan")
+            return NAN, NAN
         variance = np.linalg.inv(fit.information)[1, 1] * self.inflation()
         return float(fit.coefficients[1]), float(np.sqrt(variance))
 
@@ -162,11 +165,12 @@ class People:
         if self.cluster is not None:
             residual = np.bincount(self.cluster[rows], residual)
         centre = residual.sum() / max(len(residual), 1)
-        return float(np.sqrt(max(np.sum((residual - centre) ** 2), 1e-300)))
+        squares = np.sum((residual - centre) ** 2)
+        return float(np.sqrt(max(squares, TINY)))
 
 
 @dataclass(frozen=True, eq=False)
-class _Cells:
+class PeopleCells:
     """People with the same memberships and nearly the same log-odds, added up.
 
     `value` is the mean log-odds before a correction, `x` that of the raw score, without
@@ -180,27 +184,36 @@ class _Cells:
     positives: FloatArray
 
     @classmethod
-    def of(cls, people: People, rows: IntArray, owner: IntArray) -> _Cells:
+    def of(cls, people: People, rows: IntArray, owner: IntArray) -> PeopleCells:
+        """Add up some rows; `owner` has the number of the memberships of each."""
         weight = people.weight[rows]
         value = people.log_odds[rows]
-        low, high = float(value.min()), float(value.max())
-        step = max((high - low) / N_BINS, 1e-12)
+        low = float(value.min())
+        step = max((float(value.max()) - low) / N_BINS, 1e-12)
         place = owner * (N_BINS + 1) + ((value - low) / step).astype(np.int64)
         places, cell = np.unique(place, return_inverse=True)
-        summed = (np.ones(len(rows)), people.outcome[rows], value, people.x[rows])
-        total, positives, values, x = (
-            np.bincount(cell, weight * own).astype(np.float64) for own in summed
+
+        def total(column: FloatArray) -> FloatArray:
+            return np.bincount(cell, weight * column).astype(np.float64)
+
+        people_of_cell = total(np.ones(len(rows)))
+        return cls(
+            owner=places // (N_BINS + 1),
+            value=total(value) / people_of_cell,
+            x=total(people.x[rows]) / people_of_cell,
+            weight=people_of_cell,
+            positives=total(people.outcome[rows]),
         )
-        return cls(places // (N_BINS + 1), values / total, x / total, total, positives)
 
     def fit(self, design: FloatArray) -> LogisticFit | None:
         """A logistic regression with a weak prior, which keeps coefficients of
         separated data finite.
         """
-        prior = np.full(design.shape[1], PRIOR)
+        n_columns = design.shape[1]
+        prior = np.full(n_columns, PRIOR_PEOPLE)
         fit = fit_logistic(
-            np.vstack([design, np.eye(len(prior))]),
-            np.append(self.value, 0 * prior),
+            np.vstack([design, np.eye(n_columns)]),
+            np.append(self.value, np.zeros(n_columns)),
             np.append(self.weight, 2 * prior),
             np.append(self.positives, prior),
         )
@@ -211,12 +224,11 @@ class _Cells:
     def log_likelihood(self, p: FloatArray) -> float:
         """Of everybody, if the people of each cell have one risk."""
         p = np.clip(p, 1e-12, 1 - 1e-12)
-        return float(
-            self.positives @ np.log(p) + (self.weight - self.positives) @ np.log1p(-p)
-        )
+        others = self.weight - self.positives
+        return float(self.positives @ np.log(p) + others @ np.log1p(-p))
 
 
-class _Terms:
+class CorrectionTerms:
     """The terms of a correction: constant and slope of each group (its rows), and a
     curve of the whole.
     """
@@ -228,12 +240,16 @@ class _Terms:
         self.member = np.zeros(len(people), dtype=np.int64)  # a bit for each group
         for k, rows in enumerate(groups):
             self.member[rows] |= 1 << k
-        self.knots = np.unique(np.quantile(people.x, KNOTS)) if whole else None
+        self.knots = None
+        if whole:
+            self.knots = np.unique(np.quantile(people.x, KNOT_QUANTILES))
 
     def design(self, member: IntArray, x: FloatArray) -> FloatArray:
         """A column for each term."""
-        inside = [(member >> k & 1).astype(np.float64) for k in range(self.n_groups)]
-        columns = [column for own in inside for column in (own, own * x)]
+        columns = []
+        for k in range(self.n_groups):
+            inside = (member >> k & 1).astype(np.float64)
+            columns += [inside, inside * x]
         if self.knots is not None:
             columns += spline_columns(x, self.knots)
         return np.stack(columns, axis=1)
@@ -251,35 +267,38 @@ def correct_for(
 
     Each group has a constant and a slope in log-odds, the score as a whole a smooth
     curve. `fitted` says which rows the correction is learned from. Returns the p-value
-    of that curve beside the groups (1 without it), and the scores.
+    of that curve in addition to the groups (1 without it), and the scores.
     """
-    terms = _Terms(people, groups, whole=whole)
-    n_own = 2 * len(groups)
+    terms = CorrectionTerms(people, groups, whole=whole)
     if whole:
         rows = np.arange(len(people))
     else:
         rows = np.flatnonzero(terms.member)
     learned = rows if fitted is None else rows[fitted[rows]]
-    cells = _Cells.of(people, learned, terms.member[learned])
+    cells = PeopleCells.of(people, learned, terms.member[learned])
     design = terms.design(cells.owner, cells.x)
     fit = cells.fit(design)
     score = people.raw.copy()
-    p_value = 1.0
     if fit is None:
-        return p_value, score
+        return 1.0, score
+
+    n_group_terms = 2 * len(groups)
+    p_value = 1.0
     if terms.knots is not None:
-        without = cells.fit(design[:, :n_own]) if groups else None
-        before = expit(cells.value) if without is None else without.fitted
+        of_groups = cells.fit(design[:, :n_group_terms]) if groups else None
+        if of_groups is None:
+            before = expit(cells.value)
+        else:
+            before = of_groups.fitted
         gain = 2 * (cells.log_likelihood(fit.fitted) - cells.log_likelihood(before))
-        p_value = float(
-            special.chdtrc(len(terms.knots), max(gain / people.inflation(), 0.0))
-        )
-    design = terms.design(terms.member[rows], people.x[rows])
-    shift = (
-        design[:, :n_own] @ fit.coefficients[:n_own]
-        + design[:, n_own:] @ fit.coefficients[n_own:]
-    )
-    score[rows] = np.clip(expit(people.log_odds[rows] + shift), NEAREST, 1 - NEAREST)
+        chi_square = max(gain / people.inflation(), 0.0)
+        p_value = float(special.chdtrc(len(terms.knots), chi_square))
+
+    of_rows = terms.design(terms.member[rows], people.x[rows])
+    shift = of_rows[:, :n_group_terms] @ fit.coefficients[:n_group_terms]
+    shift += of_rows[:, n_group_terms:] @ fit.coefficients[n_group_terms:]
+    corrected = expit(people.log_odds[rows] + shift)
+    score[rows] = np.clip(corrected, NEAREST, 1 - NEAREST)
     return p_value, score
 
 
@@ -299,25 +318,23 @@ def chance_followed(
     0 for one that has nobody in common with the groups. `whole` says whether the score
     was also corrected as a whole.
     """
-    terms = _Terms(people, groups, whole=whole)
+    terms = CorrectionTerms(people, groups, whole=whole)
     variance = people.weight * score * (1 - score)
     inside = np.zeros((len(others), len(people)), dtype=np.bool_)
     for own, rows in zip(inside, others):
         own[rows] = True
     squares: Any = 0.0
     mixed: Any = 0.0
-    for start in range(0, len(people), CHUNK):
-        part = slice(start, start + CHUNK)
+    for start in range(0, len(people), ROWS_AT_ONCE):
+        part = slice(start, start + ROWS_AT_ONCE)
         design = terms.design(terms.member[part], people.x[part])
         weighted = design * variance[part, None]
         squares = squares + design.T @ weighted
         mixed = mixed + inside[:, part] @ weighted
-    explained = np.einsum(
-        "ij,ij->i", mixed, np.linalg.lstsq(squares, mixed.T, rcond=None)[0].T
-    )
-    return np.asarray(
-        np.clip(explained / np.maximum(inside @ variance, 1e-300), 0.0, 1.0)
-    )
+    effects, *_ = np.linalg.lstsq(squares, mixed.T, rcond=None)
+    explained = np.einsum("ij,ij->i", mixed, effects.T)
+    total = np.maximum(inside @ variance, TINY)
+    return np.asarray(np.clip(explained / total, 0.0, 1.0))
 
 
 ROLES = {
@@ -327,8 +344,9 @@ ROLES = {
     "cluster": "patient ID",
 }
 LEAK = "a leak"
-ODD = np.uint64(0x9E3779B97F4A7C15)  # multiplies well into all bits
-HALF = np.uint64(32)
+MOST_REASONS = 3  # why columns cannot be searched, in a message
+ODD_FACTOR = np.uint64(0x9E3779B97F4A7C15)  # spreads bits well
+HALF_OF_BITS = np.uint64(32)
 
 
 def read_rows(
@@ -336,20 +354,20 @@ def read_rows(
     features: Any,
     data: Any,
     protect: Sequence[str],
-    **how: Any,
+    **file_options: Any,
 ) -> tuple[dict[str, Any], RoleNames, LazyColumns]:
     """The columns by role (score, y, sample_weight, cluster) and what messages call
     them; the other columns.
 
     The others are features and protected columns, which are read when they are needed.
-    `how` are the options of files: `na` and `memory_limit`.
+    `file_options` are `na` and `memory_limit`.
     """
     roles = {role: value for role, value in given.items() if value is not None}
     if data is None:
         return roles, RoleNames(), LazyColumns.of(_feature_columns(features))
 
     names = _checked_names(roles, features, protect)
-    source = source_of(data, "data", **how)
+    source = source_of(data, "data", **file_options)
     kinds = {}
     for role in ("score", "sample_weight"):
         if role in roles:
@@ -382,35 +400,38 @@ def _checked_names(
                 of=" of data",
                 kind=type(value).__name__,
             )
-    if isinstance(features, str) or not _names(features):
-        raise InputError(
-            Argument("features") + " must be a list of names of columns of data"
-        )
+    if not _are_names(features):
+        problem = " must be a list of names of columns of data"
+        raise InputError(Argument("features") + problem)
     for argument, names in (("features", features), ("protect", protect)):
-        for name in (name for name, value in roles.items() if value in names):
-            raise refused(
-                "role is taken", argument=argument, column=roles[name], role=ROLES[name]
-            )
+        for role, column in roles.items():
+            if column in names:
+                raise refused(
+                    "role is taken", argument=argument, column=column, role=ROLES[role]
+                )
     return list(dict.fromkeys([*features, *protect]))
 
 
-def _names(value: Any) -> bool:
-    several = isinstance(value, (list, tuple)) and len(value) > 0
-    return several and all(isinstance(name, (str, PathLike)) for name in value)
+def _are_names(value: Any) -> bool:
+    """Whether this is a list of names, and not empty."""
+    if not isinstance(value, (list, tuple)) or not value:
+        return False
+    return all(isinstance(name, (str, PathLike)) for name in value)
+
+
+PLAIN_COLUMNS = (Mapping, list, tuple, str, np.ndarray, pa.Array, pa.ChunkedArray)
 
 
 def _feature_columns(features: Any) -> Columns:
-    if features is None or (isinstance(features, (list, tuple)) and _names(features)):
+    """The features by their names; those without names are numbered."""
+    if features is None or _are_names(features):
         raise refused("features not columns")
-    if not isinstance(
-        features, (Mapping, list, tuple, str, np.ndarray, pa.Array, pa.ChunkedArray)
-    ):
+    if not isinstance(features, PLAIN_COLUMNS):
         return frame_columns(features, "features", None)
-    columns = attribute_columns(features)
-    return {
-        name.replace("sensitive_feature_", "feature_", 1): column
-        for name, column in columns.items()
-    }
+    columns = {}
+    for name, column in attribute_columns(features).items():
+        columns[name.replace("sensitive_feature_", "feature_", 1)] = column
+    return columns
 
 
 def check_people(
@@ -477,27 +498,27 @@ def read_table(
     """
     table = _without_leaks(bin_features(rows, names), people)
     if not table.features:
-        reasons = "; ".join(
-            f"{name}: {why}" for name, why in [*table.left_out.items()][:3]
-        )
-        none = f": no column can be searched ({reasons or 'there are none'})"
-        raise InputError(Argument("features") + none)
+        first = [*table.left_out.items()][:MOST_REASONS]
+        reasons = "; ".join(f"{name}: {why}" for name, why in first)
+        problem = f": no column can be searched ({reasons or 'there are none'})"
+        raise InputError(Argument("features") + problem)
     return table
 
 
 def _without_leaks(table: FeatureTable, people: People) -> FeatureTable:
     """Leave out features by which the outcome can be told, and warn of them."""
-    found = {}
-    events = people.outcome.astype(np.float64)
+    leaks = {}
+    outcome = people.outcome.astype(np.float64)
     for feature, codes in zip(table.features, table.codes):
         rows = np.bincount(codes).astype(np.float64)
-        if tells_outcome(rows, np.bincount(codes, events).astype(np.float64), rows):
-            found[feature.name] = (
+        events = np.bincount(codes, outcome).astype(np.float64)
+        if tells_outcome(rows, events, rows):
+            leaks[feature.name] = (
                 f"it tells the outcome of nearly everybody, which makes it {LEAK}"
             )
-    for name, why in found.items():
+    for name, why in leaks.items():
         warn_user(refused("leak", name=name, why=why).message)
-    return table.without(found)
+    return table.without(leaks)
 
 
 def in_own_order(
@@ -513,9 +534,10 @@ def in_own_order(
         mixed = _mix(mixed ^ column.astype(np.uint64))
     order = np.argsort(mixed, kind="stable")
     if people.cluster is not None:
-        behind = np.zeros(int(people.cluster.max()) + 1, dtype=np.uint64)
-        np.add.at(behind, people.cluster, mixed)
-        number = np.argsort(np.argsort(behind, kind="stable"), kind="stable")
+        of_person = np.zeros(int(people.cluster.max()) + 1, dtype=np.uint64)
+        np.add.at(of_person, people.cluster, mixed)
+        # the rank of each person
+        number = np.argsort(np.argsort(of_person, kind="stable"), kind="stable")
         persons = number[people.cluster]
         people = replace(people, cluster=persons)
         order = np.lexsort((persons, mixed))
@@ -524,7 +546,7 @@ def in_own_order(
 
 def _mix(values: Any) -> Any:
     """Spread every bit over all others."""
-    values = values * ODD
-    values ^= values >> HALF
-    values *= ODD
-    return values ^ (values >> HALF)
+    values = values * ODD_FACTOR
+    values ^= values >> HALF_OF_BITS
+    values *= ODD_FACTOR
+    return values ^ (values >> HALF_OF_BITS)

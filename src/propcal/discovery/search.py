@@ -30,34 +30,40 @@ from propcal.discovery.binned_features import (
     digits,
 )
 from propcal.discovery.box_kernels import LEVEL, SLOPE
-from propcal.discovery.box_search import Candidate, ChanceMaximum, Data, Search, Space
+from propcal.discovery.box_search import (
+    Candidate,
+    ChanceMaximum,
+    Data,
+    SearchRule,
+    Space,
+)
 from propcal.discovery.finding_rows import Found
 from propcal.discovery.people import OWN_STREAM, People, correct_for
 
 SAME_PEOPLE = 0.5  # share of the people of two groups together who are in both
-SMALLEST = (
-    8.0  # least variance of the number of events in a group: about ten expected events
-)
-MOST_ROUNDS = 3  # times the number of findings
-MOST_ROWS = (
-    131_072  # of more rows than this, third conditions are looked for in a sample
-)
-MEASURED = 8  # boxes of each depth that are then measured on all rows
+# least variance of the number of events in a group: about ten expected events
+LEAST_VARIANCE = 8.0
+ROUNDS_PER_GROUP = 3  # at most so many rounds for each group to be found
+MOST_ROWS = 131_072  # of more, third conditions are looked for in a sample
+MOST_MEASURED = 8  # boxes of each depth that are then measured on all rows
 UNCHANGED = 1e-7  # smaller changes of a score do not count
+SEARCHED = 0.8  # share of the time that the search of simulated data takes
 WHOLE = "recalibration of the whole score"
 ERRORS_ABOVE = (
     "correction for the errors above"  # earlier groups, and the whole if it is off
 )
 SWEEPS = 2  # over the conditions of a box, to move their cut points
-CONDITION = (
-    12.0  # evidence that a further condition must add; chance adds nearly as much
-)
-END = 4.0  # and that the second end of a range must add
-MUCH = 1000.0  # with this much evidence, both are doubled
-ROUNDING = 4.0  # evidence that a round cut point may cost
-ENOUGH = 0.7  # share of the tested evidence that a description must have
-LEFT = 3.0  # standard errors of an error that the other groups named must leave
+SWEEP_GAIN = 1e-9  # smaller relative gains of evidence end the sweeps
+# evidence that a further condition must add (chance adds nearly as much), and that the
+# second end of a range must add; with much evidence, both are doubled
+CONDITION_EVIDENCE = 12.0
+END_EVIDENCE = 4.0
+MUCH_EVIDENCE = 1000.0
+ROUNDING_EVIDENCE = 4.0  # that a round cut point may cost
+SHARE_KEPT = 0.7  # of the tested evidence, which a description must have
+LEAST_LEFT_SD = 3.0  # of an error that the other groups named must leave
 STARTS = 3  # sets of features of each depth from which a description may start
+STEPS = (-8, -4, -2, -1, 1, 2, 4, 8)  # of a cut point, in percent of the codes
 
 
 @dataclass(eq=False)
@@ -72,6 +78,7 @@ class Outcome:
     chance: ChanceMaximum | None = None
 
 
+# picks one of the significant candidates, given the residuals that are left
 Chooser = Callable[
     [Data, Sequence[Candidate], ChanceMaximum, FloatArray], Candidate | None
 ]
@@ -91,9 +98,9 @@ class Boxes:
         """The score with the boxes named corrected for."""
         if not (named or self.whole):
             return self.people.raw
-        return correct_for(self.people, [one.rows for one in named], whole=self.whole)[
-            1
-        ]
+        groups = [found.rows for found in named]
+        _, score = correct_for(self.people, groups, whole=self.whole)
+        return score
 
     def whole_of(self, part: Found, others: Sequence[Found]) -> None:
         """None: `describe` drops conditions without which a box is nearly as wrong."""
@@ -102,11 +109,11 @@ class Boxes:
         """Whether an error of several standard errors is left once the others are
         corrected for.
         """
-        sums = self.people.sums(one.rows, self.corrected(others)).sum(
-            axis=0, dtype=np.float64
-        )
-        limit = LEFT * np.sqrt(self.people.inflation())
-        return bool(abs(kernels.box_statistic(sums, 0.0, one.kind)) >= limit)
+        of_rows = self.people.sums(one.rows, self.corrected(others))
+        totals = of_rows.sum(axis=0, dtype=np.float64)
+        statistic = kernels.box_statistic(totals, 0.0, one.kind)
+        limit = LEAST_LEFT_SD * np.sqrt(self.people.inflation())
+        return bool(abs(statistic) >= limit)
 
     def size(self, one: Found) -> float:
         """Its people."""
@@ -116,29 +123,34 @@ class Boxes:
 def search_rounds(
     table: FeatureTable,
     people: People,
-    how: Search,
+    rule: SearchRule,
     progress: Callable[[float], None],
     choose: Chooser | None = None,
 ) -> Outcome:
     """Search until nothing is left that chance would not show.
 
-    `choose` picks among significant candidates; by default the strongest is taken. It
-    is told the residuals that the groups found so far leave, without the curve for
-    everybody.
+    `choose` picks among significant candidates; by default the strongest is taken. The
+    residuals that it gets are those that the groups found so far leave, without the
+    curve for everybody.
     """
     say_if_compiling(kernels.scan_pairs)
-    whole_p, better = correct_for(people, [], whole=True)
-    if whole := whole_p < how.whole_level:
-        people.score = better
-    smallest = max(how.min_share * people.information, SMALLEST)
+    whole_p, recalibrated = correct_for(people, [], whole=True)
+    whole_found = whole_p < rule.whole_level
+    if whole_found:
+        people.score = recalibrated
+    smallest = max(rule.min_share * people.information, LEAST_VARIANCE)
     if smallest > people.information / 2:
-        return Outcome(whole_p, whole)
-    rng = np.random.default_rng([OWN_STREAM, how.random_state])
+        return Outcome(whole_p, whole_found)
+
+    rng = np.random.default_rng([OWN_STREAM, rule.random_state])
     data = Data(Space(table), table.codes, people.sums(), smallest)
-    chance = box_search.simulate_searches(
-        data, people, how, rng, lambda done: progress(0.8 * done)
-    )
-    rounds = _Rounds(people, data, Outcome(whole_p, whole, [], chance), how, rng)
+
+    def simulated(share: float) -> None:
+        progress(SEARCHED * share)
+
+    chance = box_search.simulate_searches(data, people, rule, rng, simulated)
+    outcome = Outcome(whole_p, whole_found, [], chance)
+    rounds = _Rounds(people, data, outcome, rule, rng)
     rounds.choose = choose
     rounds.progress = progress
     return rounds.outcome()
@@ -157,7 +169,7 @@ class _Rounds(Boxes):
         people: People,
         data: Data,
         result: Outcome,
-        how: Search,
+        rule: SearchRule,
         rng: np.random.Generator,
     ) -> None:
         super().__init__(people, whole=result.whole_found)
@@ -165,27 +177,23 @@ class _Rounds(Boxes):
         self.data = data
         self.result = result
         self.chance = result.chance
-        self.how = how
-        # rounds; corrected for groups alone
-        self.left = MOST_ROUNDS * how.max_groups
-        self.apart = people.raw
+        self.rule = rule
+        self.rounds_left = ROUNDS_PER_GROUP * rule.max_groups
+        self.by_groups = people.raw  # the score with only groups corrected for
         self.found: list[Found] = []  # other descriptions of the same people included
         # of very many rows, third conditions are looked for in a sample
+        self.sampled_rows: IntArray | None = None
+        self.sample = data
         n = len(people)
         if n > MOST_ROWS:
-            self.rows = np.sort(rng.choice(n, MOST_ROWS, replace=False))
-        else:
-            self.rows = None
-        if self.rows is None:
-            self.sample = data
-        else:
-            self.sample = data.part(self.rows, people.information)
+            self.sampled_rows = np.sort(rng.choice(n, MOST_ROWS, replace=False))
+            self.sample = data.part(self.sampled_rows, people.information)
 
     def outcome(self) -> Outcome:
         """Search, and name what was found; each group is measured with those above it
         corrected for.
         """
-        named = errors_to_name(self, self.how.max_groups)
+        named = errors_to_name(self, self.rule.max_groups)
         if named != self.result.groups:
             for place, one in enumerate(named):
                 self.people.score = self.corrected(named[:place])
@@ -198,70 +206,66 @@ class _Rounds(Boxes):
 
     def clearest(self, named: Sequence[Found]) -> Found | None:
         """The strongest box of what is left, of people who are not named yet."""
-        while self.left:
-            self.left -= 1
-            self.progress(0.8 + 0.2 * len(named) / self.how.max_groups)
+        while self.rounds_left:
+            self.rounds_left -= 1
+            share = len(named) / self.rule.max_groups
+            self.progress(SEARCHED + (1 - SEARCHED) * share)
             found = self._strongest()
             if found is None:
                 return None
             self._correct_for(found)
-            same = next(
-                (one for one in named if mostly_same(one.rows, found.rows)), None
-            )
-            if same is None:
+            same = [one for one in named if mostly_same(one.rows, found.rows)]
+            if not same:
                 self.result.groups.append(found)
                 return found
-            same.also.append(found.box)
+            same[0].also.append(found.box)
         return None
 
     def _strongest(self) -> Found | None:
+        """The strongest box, in a simple description; None if there is none that chance
+        would not show.
+        """
         data = self.data
         chance = self.chance
-        candidates = self._candidates(self.how.depth)
-        significant = [
-            c for c in candidates if chance.p_value(c) <= self.how.group_level
-        ]
-        best = max(significant, key=chance.beyond, default=None)
-        if self.choose is not None:
-            residual = self.people.weight * (self.people.outcome - self.apart)
+        level = self.rule.group_level
+        candidates = self._candidates(self.rule.depth)
+        significant = [c for c in candidates if chance.p_value(c) <= level]
+        if self.choose is None:
+            best = max(significant, key=chance.beyond, default=None)
+        else:
+            residual = self.people.weight * (self.people.outcome - self.by_groups)
             best = self.choose(data, significant, chance, residual)
             candidates = [] if best is None else [best]
         if best is None:
             return None
+
         simple = describe(data, candidates, best)
-        found = Found(
-            simple.box,
-            best.kind,
-            data.rows_in(simple.box),
-            p_value=chance.p_value(best),
-        )
-        if any(
-            found.box == earlier.box and found.kind == earlier.kind
-            for earlier in self.found
-        ):
-            return None  # what is left of it is within rounding
-        limit = chance.limit(self.how.group_level, best)
-        size = 2 * np.log(
-            data.totals(data.rows_in(best.box))[kernels.VARIANCE] / data.smallest
-        )
-        found.limit = float(np.sqrt(max(limit**2 - size, 1.0)))
+        for earlier in self.found:
+            if (earlier.box, earlier.kind) == (simple.box, best.kind):
+                return None  # what is left of it is within rounding
+        rows = data.rows_in(simple.box)
+        found = Found(simple.box, best.kind, rows, p_value=chance.p_value(best))
+        limit = chance.limit(level, best)
+        variance = data.totals(data.rows_in(best.box))[kernels.VARIANCE]
+        of_size = 2 * np.log(variance / data.smallest)
+        found.limit = float(np.sqrt(max(limit**2 - of_size, 1.0)))
         found.again, found.added = _resampled(data, candidates, simple, chance, limit)
         self._measure(found, ERRORS_ABOVE if self.found else WHOLE)
         return found
 
     def _candidates(self, depth: int) -> list[Candidate]:
         """The strongest boxes of this round."""
-        if self.rows is None:
-            return box_search.deepen(self.data, box_search.scan(self.data), depth=depth)
-        self.sample.sums[:] = self.data.sums[self.rows]
-        sampled = box_search.deepen(
-            self.sample, box_search.scan(self.data), depth=depth
-        )
-        kept: list[Candidate] = []
+        scanned = box_search.scan(self.data)
+        if self.sampled_rows is None:
+            return box_search.deepen(self.data, scanned, depth=depth)
+        self.sample.sums[:] = self.data.sums[self.sampled_rows]
+        of_sample = box_search.deepen(self.sample, scanned, depth=depth)
+        measured: list[Candidate] = []
         for kind, size in product((LEVEL, SLOPE), range(1, depth + 1)):
-            boxes = [c.box for c in sampled if c.kind == kind and c.depth == size]
-            kept += [self.data.candidate(box, kind) for box in boxes[:MEASURED]]
-        return kept
+            boxes = [c.box for c in of_sample if c.kind == kind and c.depth == size]
+            for box in boxes[:MOST_MEASURED]:
+                measured.append(self.data.candidate(box, kind))
+        return measured
 
     def _measure(self, found: Found, before: str) -> None:
         """Measure a group by the score as corrected so far."""
@@ -271,7 +275,8 @@ class _Rounds(Boxes):
         raw = people.raw[rows]
         found.statistic = self.data.statistic(rows, found.kind)
         found.predicted = float(np.sum(people.weight[rows] * score))
-        found.corrected_for = before if np.any(np.abs(score - raw) > UNCHANGED) else ""
+        has_changed = bool(np.any(np.abs(score - raw) > UNCHANGED))
+        found.corrected_for = before if has_changed else ""
         if found.kind == SLOPE:
             found.slopes = people.slope(rows, score), people.slope(rows, raw)
 
@@ -281,12 +286,13 @@ class _Rounds(Boxes):
         """
         self.found.append(found)
         groups = [one.rows for one in self.found]
-        score = self.apart = correct_for(self.people, groups, whole=False)[1]
+        _, self.by_groups = correct_for(self.people, groups, whole=False)
+        score = self.by_groups
         if self.whole:
             self.result.whole_p, score = correct_for(self.people, groups, whole=True)
-            if self.result.whole_p >= self.how.whole_level:
+            if self.result.whole_p >= self.rule.whole_level:
                 self.whole = False
-                score = self.apart
+                score = self.by_groups
         changed = np.flatnonzero(np.abs(score - self.people.score) > UNCHANGED)
         self.people.score[changed] = score[changed]
         self.data.update(changed, self.people.sums(changed))
@@ -300,7 +306,7 @@ def _resampled(
     limit: float,
 ) -> tuple[float, float]:
     """How often mostly the same people are the strongest in resamples, and by how much
-    a search overstates.
+    a search exaggerates.
 
     A resample is the data with chance added once more: simulated residuals on top of
     the observed ones. In it the observed statistics are the truth, so that the
@@ -315,24 +321,26 @@ def _resampled(
     same = np.zeros(n_draws, dtype=np.bool_)
     boxes = [c.box for c in candidates if c.kind == simple.kind]
     for box in dict.fromkeys([simple.box, *boxes, *_neighbours(data, simple.box)]):
-        total = data.totals(data.rows_in(box))
+        totals = data.totals(data.rows_in(box))
         rows = part.rows_in(box)
         _, variance, _, mixed, squared, _ = part.totals(rows)
-        if total[kernels.VARIANCE] < data.smallest or variance <= 0:
+        size = totals[kernels.VARIANCE]
+        if size < data.smallest or variance <= 0:
             continue
-        observed = kernels.box_statistic(total, data.smallest, simple.kind)
+        observed = kernels.box_statistic(totals, data.smallest, simple.kind)
         noise = chance.level[rows].sum(axis=0, dtype=np.float64)
         scale = 1 / np.sqrt(variance)
         if simple.kind != LEVEL:
             share, scale = kernels.slope_parts(variance, mixed, squared, 0.0)
             noise = chance.slope[rows].sum(axis=0, dtype=np.float64) - share * noise
         drawn = observed + noise * scale
-        evidence = drawn**2 + 2 * np.log(total[kernels.VARIANCE] / data.smallest)
+        evidence = drawn**2 + 2 * np.log(size / data.smallest)
         stronger = evidence > best
         best[stronger] = evidence[stronger]
         same[stronger] = mostly_same(rows, described)
         added[stronger] = (np.abs(drawn) - abs(observed))[stronger]
-    return float(np.mean(same & (best > limit**2))), max(float(added.mean()), 0.0)
+    again = float(np.mean(same & (best > limit**2)))
+    return again, max(float(added.mean()), 0.0)
 
 
 def _neighbours(data: Data, box: Box) -> Iterator[Box]:
@@ -341,18 +349,29 @@ def _neighbours(data: Data, box: Box) -> Iterator[Box]:
         feature = data.space.features[c.feature]
         if not feature.is_range(c):
             continue
-        for step in (-8, -4, -2, -1, 1, 2, 4, 8):
-            by = round(step * max(feature.recorded / 100, 1))
-            for low, high in ((c.low + by, c.high), (c.low, c.high + by)):
-                moved = (low != c.low and c.low > 0) or (
-                    high != c.high and c.high < feature.recorded
-                )
-                if moved and 0 <= low < high <= feature.recorded:
-                    yield (
-                        *box[:place],
-                        Condition(c.feature, low, high),
-                        *box[place + 1 :],
-                    )
+        last = feature.recorded
+        for step in STEPS:
+            by = round(step * max(last / 100, 1))
+            moved = []
+            if c.low > 0:
+                moved.append((c.low + by, c.high))
+            if c.high < last:
+                moved.append((c.low, c.high + by))
+            for low, high in moved:
+                if 0 <= low < high <= last:
+                    yield _replaced(box, place, Condition(c.feature, low, high))
+
+
+def _with_end(condition: Condition, end: str, code: int) -> Condition:
+    """A condition whose range has another "low" or "high" end."""
+    if end == "low":
+        return condition._replace(low=code)
+    return condition._replace(high=code)
+
+
+def _replaced(box: Box, place: int, condition: Condition) -> Box:
+    """A box with another condition in one place."""
+    return (*box[:place], condition, *box[place + 1 :])
 
 
 def mostly_same(rows: IntArray, others: IntArray) -> bool:
@@ -370,16 +389,14 @@ def describe(
     starts: dict[tuple[int, ...], Candidate] = {}
     for c in sorted(candidates, key=lambda c: -c.evidence):
         features = tuple(condition.feature for condition in c.box)
-        if (
-            c.kind == tested.kind
-            and sum(len(f) == len(features) for f in starts) < STARTS
-        ):
+        n_of_depth = sum(len(other) == len(features) for other in starts)
+        if c.kind == tested.kind and n_of_depth < STARTS:
             starts.setdefault(features, c)
     refined = [_refined(data, start, everywhere=True) for start in starts.values()]
     strongest = max(c.evidence for c in refined)
     best = max(refined, key=lambda c: _worth(data, c, strongest))
     simple = _with_round_cuts(data, _simpler(data, best))
-    if simple.evidence >= ENOUGH * tested.evidence:
+    if simple.evidence >= SHARE_KEPT * tested.evidence:
         return simple
     return _with_round_cuts(data, _refined(data, tested))
 
@@ -388,10 +405,10 @@ def _worth(data: Data, candidate: Candidate, strongest: float) -> float:
     """The evidence less what the length of a description must be worth: more where
     there is much of it.
     """
-    both = sum(data.space.features[c.feature].n_ends(c) == 2 for c in candidate.box)
-    return candidate.evidence - (CONDITION * candidate.depth + END * both) * (
-        1 + strongest / MUCH
-    )
+    features = data.space.features
+    two_ended = sum(features[c.feature].n_ends(c) == 2 for c in candidate.box)
+    length = CONDITION_EVIDENCE * candidate.depth + END_EVIDENCE * two_ended
+    return candidate.evidence - length * (1 + strongest / MUCH_EVIDENCE)
 
 
 def _simpler(data: Data, start: Candidate) -> Candidate:
@@ -401,13 +418,16 @@ def _simpler(data: Data, start: Candidate) -> Candidate:
     best = start
     worth = _worth(data, start, start.evidence)
     while True:
-        shorter = [data.candidate(box, start.kind) for box in _shorter(data, best.box)]
-        tried = [_refined(data, candidate, new_ends=False) for candidate in shorter]
+        tried = []
+        for box in _shorter(data, best.box):
+            candidate = data.candidate(box, start.kind)
+            tried.append(_refined(data, candidate, new_ends=False))
         better = max(tried, key=lambda c: _worth(data, c, start.evidence), default=best)
-        if _worth(data, better, start.evidence) <= worth:
+        worth_of_better = _worth(data, better, start.evidence)
+        if worth_of_better <= worth:
             return best
         best = better
-        worth = _worth(data, better, start.evidence)
+        worth = worth_of_better
 
 
 def _shorter(data: Data, box: Box) -> Iterator[Box]:
@@ -438,24 +458,23 @@ def _refined(
             feature = data.space.features[c.feature]
             if not feature.is_range(c):
                 continue
+            ends = []
+            for end in (c.low, c.high):
+                is_open = end in (0, feature.recorded)
+                if is_open and not new_ends:
+                    ends.append(np.array([end]))
+                else:
+                    ends.append(_around(feature, end, everywhere=everywhere))
             run = data.running_sums(best.box, place, best.kind)
-            ends = [
-                np.array([end])
-                if not new_ends and end in (0, feature.recorded)
-                else _around(feature, end, everywhere=everywhere)
-                for end in (c.low, c.high)
-            ]
             evidence, low, high = kernels.best_range(
                 run, *ends, data.smallest, best.kind
             )
-            if evidence > best.evidence and not (low == 0 and high == feature.recorded):
-                box = (
-                    *best.box[:place],
-                    Condition(c.feature, int(low), int(high)),
-                    *best.box[place + 1 :],
-                )
+            is_everybody = low == 0 and high == feature.recorded
+            if evidence > best.evidence and not is_everybody:
+                moved = Condition(c.feature, int(low), int(high))
+                box = _replaced(best.box, place, moved)
                 best = Candidate(box, best.kind, float(evidence))
-        if best.evidence <= before * (1 + 1e-9):
+        if best.evidence <= before * (1 + SWEEP_GAIN):
             break
     return best
 
@@ -465,37 +484,40 @@ def _around(feature: Feature, end: int, *, everywhere: bool) -> IntArray:
     if everywhere:
         return np.arange(feature.recorded + 1)
     ends = np.array([*feature.coarse, feature.recorded])
-    at = int(np.searchsorted(ends, end))
-    return np.arange(ends[max(at - 1, 0)], ends[min(at + 1, len(ends) - 1)] + 1)
+    place = int(np.searchsorted(ends, end))
+    first = ends[max(place - 1, 0)]
+    last = ends[min(place + 1, len(ends) - 1)]
+    return np.arange(first, last + 1)
 
 
 def _with_round_cuts(data: Data, candidate: Candidate) -> Candidate:
     """Move each cut point to the roundest that is nearly as strong."""
     box = candidate.box
-    lowest = candidate.evidence * (1 - 1 / MUCH) - ROUNDING
-    for place, lower in product(range(len(box)), (True, False)):
+    least = candidate.evidence * (1 - 1 / MUCH_EVIDENCE) - ROUNDING_EVIDENCE
+    for place, end in product(range(len(box)), ("low", "high")):
         c = box[place]
-        feature = data.space.features[box[place].feature]
-        at = c.low if lower else c.high
-        if not feature.is_range(c) or not 0 < at < feature.recorded:
+        feature = data.space.features[c.feature]
+        cut = getattr(c, end)
+        if not feature.is_range(c) or not 0 < cut < feature.recorded:
             continue
-        run = data.running_sums(box, place, candidate.kind)
-        if lower:
-            places = range(1, c.high)
+        if end == "low":
+            cuts = range(1, c.high)
         else:
-            places = range(c.low + 1, feature.recorded)
-        moved = {k: c._replace(low=k) if lower else c._replace(high=k) for k in places}
-        nearly = [
-            k
-            for k, m in moved.items()
-            if kernels.box_evidence(
-                run[m.high] - run[m.low], data.smallest, candidate.kind
-            )
-            >= lowest
-        ]
-        if nearly:
+            cuts = range(c.low + 1, feature.recorded)
+
+        run = data.running_sums(box, place, candidate.kind)
+        nearly_as_strong = []
+        for k in cuts:
+            moved = _with_end(c, end, k)
+            sums = run[moved.high] - run[moved.low]
+            evidence = kernels.box_evidence(sums, data.smallest, candidate.kind)
+            if evidence >= least:
+                nearly_as_strong.append(k)
+
+        if nearly_as_strong:
             roundest = min(
-                nearly, key=lambda k: (digits(feature.cuts[k - 1]), abs(k - at))
+                nearly_as_strong,
+                key=lambda k: (digits(feature.cuts[k - 1]), abs(k - cut)),
             )
-            box = (*box[:place], moved[roundest], *box[place + 1 :])
+            box = _replaced(box, place, _with_end(c, end, roundest))
     return data.candidate(box, candidate.kind)

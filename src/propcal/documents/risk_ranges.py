@@ -146,7 +146,8 @@ def _heat_cell(row: Mapping[str, Any]) -> HeatCell:
 
 def _gap_text(gap: float, *, with_digits: bool) -> str:
     """A gap in percentage points; digits after the point show that a small
-    one is not 0."""
+    one is not 0.
+    """
     size = abs(float(gap))
     digits = 0
     if with_digits and size < 0.01:

@@ -31,7 +31,7 @@ ON_SCALE = ("mean", "low", "high", "prediction_low", "prediction_high")
 
 
 @dataclass(frozen=True)
-class Scale:
+class SummaryScale:
     """What a measure of sites is called, its value for a perfect score, and how sites
     are summarised.
 
@@ -48,10 +48,10 @@ class Scale:
 
 AUROC_DIGITS = MEASURE_NAMES["auroc"].digits
 SCALES = {
-    RATIO: Scale("O/E ratio", 1.0),
-    "intercept": Scale("Calibration intercept", 0.0),
-    "slope": Scale("Calibration slope", 1.0),
-    "auroc": Scale("AUROC", 0.5, special.logit, special.expit, AUROC_DIGITS),
+    RATIO: SummaryScale("O/E ratio", 1.0),
+    "intercept": SummaryScale("Calibration intercept", 0.0),
+    "slope": SummaryScale("Calibration slope", 1.0),
+    "auroc": SummaryScale("AUROC", 0.5, special.logit, special.expit, AUROC_DIGITS),
 }
 
 
@@ -109,7 +109,7 @@ def site_summary(
 
 
 def _measure_effects(
-    judged: pd.DataFrame, name: str, scale: Scale
+    judged: pd.DataFrame, name: str, scale: SummaryScale
 ) -> RandomEffects | None:
     """The summary of one measure; None if no site has it."""
     values = judged[name].to_numpy(dtype=np.float64)

@@ -535,7 +535,7 @@ def test_a_small_gap_that_is_found_has_a_decimal_in_the_heat_map():
         cell
         for _, cells in heat_rows(rare_outcome())[1]
         for cell in cells
-        if "*" in cell["mark"]
+        if "*" in cell.mark
     ]
     assert cells
-    assert all(re.fullmatch(r"[+−]0\.[1-9] \*", cell["mark"]) for cell in cells), cells
+    assert all(re.fullmatch(r"[+−]0\.[1-9] \*", cell.mark) for cell in cells), cells

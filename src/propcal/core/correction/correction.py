@@ -1,5 +1,7 @@
-"""Correction: per pattern a piecewise-linear map of scores, the updates that made it,
-and what it is for.
+"""The correction: what users apply, explain, save, draw and export.
+
+What it consists of is in `definition`; the maps that give the corrected score of each
+raw score are in `maps`.
 """
 
 from __future__ import annotations
@@ -44,7 +46,7 @@ Frame = TypeVar("Frame")
 
 
 class Scored(NamedTuple):
-    """A corrected score, and what a service should log beside it.
+    """A corrected score, and what a service should log with it.
 
     Attributes
     ----------
@@ -115,7 +117,7 @@ class Correction(Definition):
     about : dict
         Where it comes from: method, parameters, version of propcal, score, outcome,
         number of people in a band, and the fingerprint of the fitting data; ``"shared":
-        True`` if it may be handed on.
+        True`` if it is for release.
     sharing : Sharing or None
         What a shared file leaves out and rounds. Fitting knows it; a file does not hold
         it.
@@ -134,7 +136,9 @@ class Correction(Definition):
     >>> from propcal import PMCBoost
     >>> from propcal.datasets import make_ed_visits
     >>> visits = make_ed_visits(5000, seed=1)
-    >>> model = PMCBoost().fit(visits.true_risk / 2, visits.admitted, sensitive_features=visits[["gender"]])
+    >>> score = visits.true_risk / 2
+    >>> model = PMCBoost()
+    >>> model = model.fit(score, visits.admitted, sensitive_features=visits[["gender"]])
     >>> correction = model.correction_
     >>> round(float(correction.apply([0.2], {"gender": ["F"]})[0]), 1)
     0.4
@@ -142,8 +146,7 @@ class Correction(Definition):
 
     @cached_property
     def model_id(self) -> str:
-        """A hash of all that its file says, but for the time and the notes of its
-        users.
+        """A hash of everything in its file except the time and the notes of its users.
 
         Two fits of the same people with the same settings and version have the same.
         """
@@ -152,7 +155,8 @@ class Correction(Definition):
         return model_id(self)
 
     @overload
-    def apply(  # type: ignore[overload-overlap]  # a text is an array to numpy, but names a column here
+    # a text is an array to numpy, but names a column here
+    def apply(  # type: ignore[overload-overlap]
         self,
         score: str,
         sensitive_features: Frame,
@@ -210,8 +214,10 @@ class Correction(Definition):
         --------
         >>> import pandas as pd
         >>> from propcal import PMCBoost
-        >>> past = pd.DataFrame({"race": ["A", "B"] * 500, "risk": 0.2, "y": [0, 1, 0, 0] * 250})
-        >>> c = PMCBoost.paper().fit(past.risk, past.y, sensitive_features=past[["race"]]).correction_
+        >>> race = ["A", "B"] * 500
+        >>> past = pd.DataFrame({"race": race, "risk": 0.2, "y": [0, 1, 0, 0] * 250})
+        >>> model = PMCBoost.paper()
+        >>> c = model.fit(past.risk, past.y, sensitive_features=past.race).correction_
         >>> people = pd.DataFrame({"race": ["A", "B"], "risk": [0.25, 0.25]})
         >>> c.apply(people.risk, people)
         array([0.05, 0.55])
@@ -306,8 +312,10 @@ class Correction(Definition):
         --------
         >>> import pandas as pd
         >>> from propcal import PMCBoost
-        >>> past = pd.DataFrame({"race": ["A", "B"] * 500, "risk": 0.2, "y": [0, 1, 0, 0] * 250})
-        >>> c = PMCBoost.paper().fit(past.risk, past.y, sensitive_features=past[["race"]]).correction_
+        >>> race = ["A", "B"] * 500
+        >>> past = pd.DataFrame({"race": race, "risk": 0.2, "y": [0, 1, 0, 0] * 250})
+        >>> model = PMCBoost.paper()
+        >>> c = model.fit(past.risk, past.y, sensitive_features=past.race).correction_
         >>> round(c.score_one(0.25, race="B"), 6)
         0.55
         >>> c.score_one(0.25, race="b", detail=True).unseen
@@ -349,8 +357,10 @@ class Correction(Definition):
         --------
         >>> import pandas as pd
         >>> from propcal import PMCBoost
-        >>> past = pd.DataFrame({"race": ["A", "B"] * 500, "risk": 0.2, "y": [0, 1, 0, 0] * 250})
-        >>> c = PMCBoost.paper().fit(past.risk, past.y, sensitive_features=past[["race"]]).correction_
+        >>> race = ["A", "B"] * 500
+        >>> past = pd.DataFrame({"race": race, "risk": 0.2, "y": [0, 1, 0, 0] * 250})
+        >>> model = PMCBoost.paper()
+        >>> c = model.fit(past.risk, past.y, sensitive_features=past.race).correction_
         >>> print(c.explain([0.25], {"race": ["B"]}, unit="patients").sentence())
         0.250 becomes 0.550: +0.300 by the adjustment of B patients.
         """
@@ -380,7 +390,7 @@ class Correction(Definition):
         --------
         >>> from propcal import PMCBoost
         >>> correction = PMCBoost().fit([0.2] * 1000, [0, 0, 0, 1] * 250).correction_
-        >>> approved = correction.with_notes(ticket="CAB-17", approved_by="Risk committee")
+        >>> approved = correction.with_notes(ticket="CAB-17", approved_by="Committee")
         >>> approved.about["user"]["ticket"], approved.model_id == correction.model_id
         ('CAB-17', True)
         """
@@ -404,7 +414,7 @@ class Correction(Definition):
         ----------
         path : path
         share : bool, default=False
-            Write it as it may be handed to another site, see `shared`. An exact file is
+            Write it for release, as to another site; see `shared`. An exact file is
             for those who may see the fitting data: its numbers can give away how many
             people are in a small cell.
         """
@@ -421,8 +431,8 @@ class Correction(Definition):
         return correction_to_json(self.shared() if share else self)
 
     def shared(self) -> Correction:
-        """The correction as it may be handed on: it gives away nothing about fewer than
-        11 people.
+        """The correction for release: it reveals nothing about fewer than 11
+        people.
 
         It has no fingerprint of the fitting data, none of the combinations and groups
         of fewer than 11 people, and no update that fewer decided. Shifts are rounded to
@@ -432,7 +442,7 @@ class Correction(Definition):
         many people there were.
 
         Share one correction of the same people only. A second one, fitted to nearly the
-        same people, would tell the outcome of a person who was added or removed.
+        same people, would reveal the outcome of a person who was added or removed.
 
         People with a combination that was left out are scored by the groups they belong
         to, which is what their map was before; with ``unseen="keep"`` or ``"error"``
@@ -509,7 +519,8 @@ class Correction(Definition):
 
         Parameters
         ----------
-        dialect : "duckdb", "sqlite", "postgres", "spark", "tsql", "snowflake" or "bigquery"
+        dialect : str, default="duckdb"
+            "duckdb", "sqlite", "postgres", "spark", "tsql", "snowflake" or "bigquery".
             The last three are written by sqlglot (``pip install "propcal[sql]"``) and
             are not run by the tests of propcal.
         score : str
@@ -570,14 +581,12 @@ class Correction(Definition):
         if kind == "updates":
             return pd.DataFrame(self.update_list(), columns=list(Update._fields))
         owner, begin, slope, intercept = self._pieces
-        names = np.array(
-            [pattern_name(self.patterns, p) for p in range(len(self.patterns))],
-            dtype=object,
-        )
-        last = np.append(owner[1:] != owner[:-1], True)
-        end = np.where(last, UNIT, np.append(begin[1:], UNIT))
+        n_patterns = len(self.patterns)
+        names = [pattern_name(self.patterns, p) for p in range(n_patterns)]
+        is_last = np.append(owner[1:] != owner[:-1], True)
+        end = np.where(is_last, UNIT, np.append(begin[1:], UNIT))
         columns: dict[str, Any] = {
-            "pattern": names[owner],
+            "pattern": np.array(names, dtype=object)[owner],
             "score_from": from_grid(begin),
             "score_to": from_grid(end),
             "slope": slope,
@@ -587,41 +596,46 @@ class Correction(Definition):
 
     def update_list(self) -> list[Update]:
         """The updates in words and plain numbers."""
+        updates = []
+        if self.start is not None:
+            updates.append(Update(START, "[0, 1]", nan))
+        if self.points is not None:
+            updates.append(Update(POINTS, "[0, 1]", nan))
         names = [group.name for group in self.groups]
         labels = self.bins.labels
-        first = [] if self.start is None else [Update(START, "[0, 1]", nan)]
-        first += [] if self.points is None else [Update(POINTS, "[0, 1]", nan)]
-        return first + [
-            Update(names[g], labels[b], s / UNIT) for g, b, s in self.updates.tolist()
-        ]
+        for group, j, shift in self.updates.tolist():
+            updates.append(Update(names[group], labels[j], shift / UNIT))
+        return updates
 
     def __repr__(self) -> str:
-        about = self.about
-        made = [
-            f"{key}={about[key]:g}"
-            for key in ("alpha", "gamma", "rho", "eta")
-            if key in about
+        settings = [
+            f"{name}={self.about[name]:g}"
+            for name in ("alpha", "gamma", "rho", "eta")
+            if name in self.about
         ]
-        of = plain(" x ".join(self.attributes)) or "everybody"
+        method = plain(self.about.get("method", "hand"))
+        columns = plain(", ".join(self.reads)) or "no columns"
+        attributes = plain(" x ".join(self.attributes)) or "everybody"
+        bins = f"{len(self.bins)} {self.bins.kind} bins"
         lines = [
-            f"Correction by {plain(about.get('method', 'hand'))} ({', '.join(made)})",
-            f"  reads    {plain(', '.join(self.reads)) or 'no columns'}",
-            f"  groups   {len(self.groups)} of {of}, {len(self.bins)} {self.bins.kind} bins",
-            f"  updates  {self.n_updates:,}; {self.n_segments:,} segments in {len(self.patterns)} patterns",
+            f"Correction by {method} ({', '.join(settings)})",
+            f"  reads    {columns}",
+            f"  groups   {len(self.groups)} of {attributes}, {bins}",
         ]
         if self.start is not None:
-            lines.insert(
-                3,
-                f"  start    smooth, {len(self.start.groups)} terms; it counts as an update",
-            )
+            n_terms = len(self.start.groups)
+            lines.append(f"  start    smooth, {n_terms} terms; it counts as an update")
         if self.points is not None:
-            of = plain(", ".join(self.points.columns))
-            lines.insert(-1, f"  points   of {of}; they count as an update")
+            features = plain(", ".join(self.points.columns))
+            lines.append(f"  points   of {features}; they count as an update")
+        segments = f"{self.n_segments:,} segments in {len(self.patterns)} patterns"
+        lines.append(f"  updates  {self.n_updates:,}; {segments}")
         if len(self.updates):
-            most = self.update_list()[
-                int(np.argmax(np.abs(self.updates[:, 2]))) - len(self.updates)
-            ]
-            lines.append(
-                f"  largest  {plain(most.group)}, scores in {most.bin}: {most.shift:+.4f}"
-            )
+            lines.append(f"  largest  {self._largest_update()}")
         return "\n".join(lines)
+
+    def _largest_update(self) -> str:
+        n_before = self.n_updates - len(self.updates)
+        largest = n_before + int(np.argmax(np.abs(self.updates[:, 2])))
+        update = self.update_list()[largest]
+        return f"{plain(update.group)}, scores in {update.bin}: {update.shift:+.4f}"

@@ -70,8 +70,10 @@ class Explanation:
     --------
     >>> import pandas as pd
     >>> from propcal import PMCBoost
-    >>> past = pd.DataFrame({"race": ["A", "B"] * 500, "risk": 0.2, "y": [0, 1, 0, 0] * 250})
-    >>> c = PMCBoost.paper().fit(past.risk, past.y, sensitive_features=past[["race"]]).correction_
+    >>> race = ["A", "B"] * 500
+    >>> past = pd.DataFrame({"race": race, "risk": 0.2, "y": [0, 1, 0, 0] * 250})
+    >>> model = PMCBoost.paper()
+    >>> c = model.fit(past.risk, past.y, sensitive_features=past.race).correction_
     >>> why = c.explain([0.25, 0.2], {"race": ["B", "A"]})
     >>> print(why.sentence(1))
     0.200 becomes 0.000: -0.200 by the adjustment of A people. A risk cannot be below 0.

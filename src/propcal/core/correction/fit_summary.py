@@ -1,5 +1,6 @@
-"""Fit summary: how far each cell (a group within a range of scores) is off after a fit,
-and what it uses.
+"""Fit summary: how far each cell is off after a fit, and what the correction uses.
+
+A cell is a group within a range of scores.
 """
 
 from __future__ import annotations
@@ -36,16 +37,15 @@ COLUMNS = (
     "cutoff",
     "standard_error",
 )  # of the table
-ROUNDING = 2.0**-31  # fitting compares gaps that are rounded to the grid
-MOST_VALUES = (
-    4_000_000  # patterns times scores; effects of larger corrections are not computed
-)
+MAX_ROUNDING = 2.0**-31  # fitting compares gaps that are rounded to the grid
+# patterns times scores; effects of larger corrections are not computed
+MAX_VALUES = 4_000_000
 
 
 @dataclass(frozen=True)
 class Gains:
-    """Gains in log loss per person, cross-validated: of everybody's curve, of groups
-    beside it, of points.
+    """Gains in log loss per person, cross-validated: of everybody's curve, of curves of
+    groups in addition to it, of points.
 
     Each gain is over the one before, and so are the `standard_errors`. `n_features`
     were tried; `spread` has the standard deviation, among people, of the points of each
@@ -188,30 +188,25 @@ class FitSummary:
         """For each cell "within tolerance", "could be chance", "exceeds tolerance" or
         "not enough data".
         """
-        size = np.abs(self.gap) - ROUNDING
-        noise = (self.z > 0) & (
-            size < np.maximum(self.cutoff, self.z * self.standard_error)
-        ) | self.calm
-        if self.enough:
-            rest = np.where(noise, WITHIN_NOISE, OUTSIDE)
-        else:
-            rest = NOT_JUDGED
-        return np.where(size < self.cutoff, WITHIN_ALPHA, rest)
+        size = np.abs(self.gap) - MAX_ROUNDING
+        within_alpha = size < self.cutoff
+        if not self.enough:
+            return np.where(within_alpha, WITHIN_ALPHA, NOT_JUDGED)
+
+        limit = np.maximum(self.cutoff, self.z * self.standard_error)
+        could_be_chance = (self.z > 0) & (size < limit) | self.calm
+        beyond_alpha = np.where(could_be_chance, WITHIN_NOISE, OUTSIDE)
+        return np.where(within_alpha, WITHIN_ALPHA, beyond_alpha)
 
     @cached_property
     def labels(self) -> dict[str, str]:
         """What to call groups in sentences, by their names."""
-        groups = [
-            Group(()),
-            *(
-                size.group
-                for size in (*self.collection.kept, *self.collection.left_out)
-            ),
-        ]
-        called = group_labels(
+        sizes = (*self.collection.kept, *self.collection.left_out)
+        groups = [Group(()), *(size.group for size in sizes)]
+        labels = group_labels(
             groups, self.patterns, self.level_labels, everyone=f"all {self.unit}"
         )
-        return {group.name: label for group, label in zip(groups, called)}
+        return {group.name: label for group, label in zip(groups, labels)}
 
     @cached_property
     def effects(self) -> dict[str, float]:
@@ -241,23 +236,25 @@ class FitSummary:
         """One row for each cell, starting with those that exceed the tolerance."""
         import pandas as pd
 
+        group_names = [size.group.name for size in self.collection.kept]
+        bin_labels = np.array(self.bins.labels, dtype=object)
         status = self.status
-        names = [size.group.name for size in self.collection.kept]
-        noise = f"less than {self.z:.2f} standard errors"
         reason = {
             WITHIN_ALPHA: "",
-            WITHIN_NOISE: noise,
+            WITHIN_NOISE: f"less than {self.z:.2f} standard errors",
             OUTSIDE: self.why,
             NOT_JUDGED: "",
         }
         columns: dict[str, Any] = {
-            "group": [names[g] for g in self.group],
-            "bin": np.array(self.bins.labels, dtype=object)[self.bin],
-            **{name: getattr(self, name) for name in COLUMNS},
-            "status": status,
-            "why": [reason[s] for s in status],
+            "group": [group_names[g] for g in self.group],
+            "bin": bin_labels[self.bin],
         }
-        return pd.DataFrame(columns).iloc[self.worst_first()].reset_index(drop=True)
+        for name in COLUMNS:
+            columns[name] = getattr(self, name)
+        columns["status"] = status
+        columns["why"] = [reason[s] for s in status]
+        table = pd.DataFrame(columns)
+        return table.iloc[self.worst_first()].reset_index(drop=True)
 
     def worst_first(self) -> IntArray:
         """The order of the cells: by status, then by how far each exceeds its
@@ -288,7 +285,8 @@ class FitSummary:
         return card(fit_document(self))
 
     def __repr__(self) -> str:
-        return "\n".join([*self.sentences(), *(f"  {line}" for line in self.listed())])
+        worst = [f"  {line}" for line in self.listed()]
+        return "\n".join([*self.sentences(), *worst])
 
 
 def attribute_effects(
@@ -304,35 +302,39 @@ def attribute_effects(
     >>> import pandas as pd
     >>> from propcal import PMCBoost
     >>> past = pd.DataFrame({"sex": list("FFMM") * 400, "ward": list("AAAABBBB") * 200})
-    >>> died = [0, 0, 0, 1, 0, 1, 0, 0] * 200  # every fourth man in ward A, every fourth woman in ward B
-    >>> fitted = PMCBoost.paper(intersections="marginal").fit([0.5] * 1600, died, sensitive_features=past)
+    >>> died = [0, 0, 0, 1, 0, 1, 0, 0] * 200  # a fourth of men in A, of women in B
+    >>> model = PMCBoost.paper(intersections="marginal")
+    >>> fitted = model.fit([0.5] * 1600, died, sensitive_features=past)
     >>> attribute_effects(fitted.correction_, UNIT // 2, UNIT // 2)
     {'sex': 0.0}
     """
     table = correction.patterns.table
-    if len(table) * len(correction.updates) > MOST_VALUES:
+    n_patterns = len(table)
+    if n_patterns * len(correction.updates) > MAX_VALUES:
         return {}
     begin = np.unique(correction.maps.pieces()[1])
-    at = np.unique(np.clip(np.concatenate([begin, begin - 1, [low, high]]), low, high))
-    if len(table) * len(at) > MOST_VALUES:
+    places = np.concatenate([begin, begin - 1, [low, high]])
+    raw = np.unique(np.clip(places, low, high))
+    if n_patterns * len(raw) > MAX_VALUES:
         return {}
-    pattern = np.repeat(np.arange(len(table)), len(at))
-    values = correction.maps.apply(np.tile(from_grid(at), len(table)), pattern).reshape(
-        len(table), len(at)
-    )
-    found = {}
+    pattern = np.repeat(np.arange(n_patterns), len(raw))
+    scores = np.tile(from_grid(raw), n_patterns)
+    corrected = correction.maps.apply(scores, pattern).reshape(n_patterns, len(raw))
+
+    effects = {}
     for a, name in enumerate(correction.attributes):
-        _, alike = np.unique(np.delete(table, a, axis=1), axis=0, return_inverse=True)
-        if len(alike) > alike.max(initial=-1) + 1:
-            found[name] = _widest(values, alike.reshape(-1))
-    return found
+        others = np.delete(table, a, axis=1)
+        _, alike = np.unique(others, axis=0, return_inverse=True)
+        n_different = alike.max(initial=-1) + 1
+        if len(alike) > n_different:
+            effects[name] = _widest(corrected, alike.reshape(-1))
+    return effects
 
 
 def _widest(values: FloatArray, alike: np.ndarray) -> float:
     """The largest difference within a column between rows that are alike."""
     order = np.argsort(alike, kind="stable")
     starts = np.searchsorted(alike[order], np.arange(alike.max() + 1))
-    highest, lowest = (
-        f.reduceat(values[order], starts, axis=0) for f in (np.maximum, np.minimum)
-    )
+    highest = np.maximum.reduceat(values[order], starts, axis=0)
+    lowest = np.minimum.reduceat(values[order], starts, axis=0)
     return float((highest - lowest).max())

@@ -81,7 +81,8 @@ class FeaturePoints:
     def labels(self) -> list[str]:
         """The name of each code.
 
-        >>> FeaturePoints("visits", (0, 50, 120), cuts=(1.0, 4.0), whole=True, missing=0).labels
+        >>> points = (0, 50, 120)
+        >>> FeaturePoints("visits", points, cuts=(1.0, 4.0), whole=True).labels
         ['under 1', '1 to 3', '4 or over', 'not recorded', 'other levels']
         """
         named = self.levels or range_labels(self.cuts, whole=self.whole)
@@ -99,7 +100,9 @@ class PointsTable(WithoutCaches):
 
     Examples
     --------
-    >>> table = PointsTable((FeaturePoints("visits", (-80, 0, 120), cuts=(1.0, 4.0), whole=True),))
+    >>> points = (-80, 0, 120)
+    >>> visits = FeaturePoints("visits", points, cuts=(1.0, 4.0), whole=True)
+    >>> table = PointsTable((visits,))
     >>> print(table.to_frame().to_string(index=False))
     column     range  points
     visits   under 1     -80

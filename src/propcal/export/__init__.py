@@ -1,3 +1,1 @@
-"""A correction for places without propcal: as SQL, or as one file of Python, JavaScript
-or R.
-"""
+"""A correction for places without propcal: as SQL, or as one file of a language."""

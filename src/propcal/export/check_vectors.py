@@ -1,6 +1,4 @@
-"""People with which a one-file scorer tests itself: their scores, values, and corrected
-scores.
-"""
+"""People with which a one-file scorer tests itself, and their corrected scores."""
 
 from __future__ import annotations
 

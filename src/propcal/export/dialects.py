@@ -1,5 +1,4 @@
-"""The differences between databases: quoting, types, integer division, collations,
-kinds of columns.
+"""The differences between databases: quoting, types, division, kinds of columns.
 
 The tests run the SQL for DuckDB, SQLite, PostgreSQL and Spark. The SQL for SQL Server,
 Snowflake and BigQuery is parsed and rewritten by sqlglot in that dialect, but has not
@@ -16,6 +15,11 @@ from pathlib import Path
 from propcal.errors import InputError, doubled, is_unicode, named, quoted
 
 TWO_32 = 1 << 32
+MAX_SHOWN = 40  # characters of a text in an error
+MAX_EXACT_WHOLE = 1 << 53  # doubles hold every whole number up to here
+MAX_64_BITS = 1 << 63
+HALF_DIVISOR = 1 << 60
+MAX_DIVISOR = HALF_DIVISOR**2
 
 
 ESCAPES: dict[str, str | int | None] = {"\\": "\\\\", "\n": "\\n", "\r": "\\r"}
@@ -62,7 +66,8 @@ def spark_name(text: str) -> str:
     """Quote a name, unless Spark would replace a part of it."""
     if "${" in text:
         raise InputError(
-            f"the name {text!r} cannot be used with Spark, which replaces ${{...}} in any text"
+            f"the name {text!r} cannot be used with Spark, "
+            "which replaces ${...} in any text"
         )
     return backquoted(text)
 
@@ -124,12 +129,16 @@ class Dialect:
         an integer divided by a power of two.
         """
         over, below = value.as_integer_ratio()
-        if abs(over) <= 1 << 53 and below == 1:
+        if abs(over) > MAX_EXACT_WHOLE or below >= MAX_DIVISOR:
+            return f"CAST('{value!r}' AS {self.double})"
+        if below == 1:
             return str(over)
-        if abs(over) <= 1 << 53 and below < 1 << 120:
-            divisors = [below] if below < 1 << 63 else [1 << 60, below >> 60]
-            return f"({' / '.join(f'CAST({number} AS {self.double})' for number in (over, *divisors))})"
-        return f"CAST('{value!r}' AS {self.double})"
+        if below < MAX_64_BITS:
+            numbers = [over, below]
+        else:
+            numbers = [over, HALF_DIVISOR, below // HALF_DIVISOR]
+        doubles = [f"CAST({number} AS {self.double})" for number in numbers]
+        return f"({' / '.join(doubles)})"
 
     def key(self, text: str) -> str:
         """SQL for a level, to be compared with `exact_text`."""
@@ -145,23 +154,23 @@ def checked(text: str, what: str) -> str:
     if not isinstance(text, str) or (what == "a name" and not text):
         raise InputError(f"SQL: {what} must be a text that is not empty; got {text!r}")
     if "\0" in text:
-        raise InputError(
-            f"SQL: {what} contains a NUL character, which databases do not accept: {text[:40]!r}"
-        )
-    if not is_unicode(text):
-        raise InputError(f"SQL: {what} contains invalid Unicode: {text[:40]!r}")
-    return text
+        problem = "contains a NUL character, which databases do not accept"
+    elif not is_unicode(text):
+        problem = "contains invalid Unicode"
+    else:
+        return text
+    raise InputError(f"SQL: {what} {problem}: {text[:MAX_SHOWN]!r}")
 
 
 def _read() -> dict[str, Dialect]:
-    found = tomllib.loads(
-        Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
-    )
-    for entries in found.values():
-        entries |= {
-            key: globals()[entries[key]] for key in ("text", "name") if key in entries
-        }
-    return {name: Dialect(**entries) for name, entries in found.items()}
+    text = Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
+    dialects = {}
+    for name, entries in tomllib.loads(text).items():
+        for quoting in ("text", "name"):
+            if quoting in entries:
+                entries[quoting] = globals()[entries[quoting]]
+        dialects[name] = Dialect(**entries)
+    return dialects
 
 
 DIALECTS = _read()

@@ -1,5 +1,4 @@
-"""The correction maps as lines of whole numbers, which any database can evaluate
-exactly.
+"""The correction maps as lines of whole numbers, which any database computes exactly.
 
 A line applies from one raw score to another, in units of 2**-32, and gives
 

@@ -1,5 +1,6 @@
-"""Builds the SQL that corrects scores inside a database: a lookup table with a query,
-or one expression.
+"""Builds the SQL that corrects scores inside a database.
+
+It has one of two forms: a lookup table with a query, or one expression.
 """
 
 from __future__ import annotations
@@ -33,6 +34,12 @@ MAX_NAMED_PATTERNS = 100  # in the comment at the top
 # lines.
 MAX_CASE_LINES = 4_000
 MAX_ONE_KEY = 1 << 62
+UNSAFE = ";'\"`$"  # in a comment of some database or tool
+SCORES_OF_UNSEEN = {
+    "replay": "by the groups they belong to",
+    "keep": "unchanged",
+    "error": "NULL",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,9 +90,11 @@ class SqlExport:
         return self.script
 
     def __repr__(self) -> str:
-        size = len(self.script.encode()) / 1000
         title = DIALECTS[self.dialect].title
-        return f"SqlExport for {title}: {self.form}, {len(self.lines):,} lines, {size:,.0f} kB"
+        n_lines = len(self.lines)
+        kilobytes = len(self.script.encode()) / 1000
+        size = f"{n_lines:,} lines, {kilobytes:,.0f} kB"
+        return f"SqlExport for {title}: {self.form}, {size}"
 
     def to_frame(self) -> pd.DataFrame:
         """The lookup table as a data frame, for loading it without the script."""
@@ -196,15 +205,17 @@ def _caution(correction: Correction, n_lines: int, unseen: str) -> str:
     """What to do if an expression has too many lines."""
     if n_lines <= MAX_CASE_LINES:
         return ""
-    other = Text("Use ", Argument("form", "lookup"))
+    step = Text("Use ", Argument("form", "lookup"))
     if unseen == "replay":  # the patterns seen in fitting may need fewer lines
-        seen = len(Lines.of_maps(correction.replay(correction.patterns)))
-        if seen < n_lines:
-            other += ", or " + Argument("unseen", "keep") + f" with {seen:,} lines"
-    return Message(
-        f"This expression has {n_lines:,} lines; databases may take minutes to run it, or run out of memory",
-        next_step=other + ".",
+        seen_maps = correction.replay(correction.patterns)
+        n_seen = len(Lines.of_maps(seen_maps))
+        if n_seen < n_lines:
+            step += ", or " + Argument("unseen", "keep") + f" with {n_seen:,} lines"
+    problem = (
+        f"This expression has {n_lines:,} lines; "
+        "databases may take minutes to run it, or run out of memory"
     )
+    return Message(problem, next_step=step + ".")
 
 
 def _emit(d: Dialect, text: str) -> str:
@@ -233,45 +244,57 @@ def _header(
     script.
     """
     about = correction.about
-    run = "not run in the tests of propcal, so compare some rows first"
-    run = "compared with Python in the tests" if d.executed else run
-    rest = {
-        "replay": "by the groups they belong to",
-        "keep": "unchanged",
-        "error": "NULL",
-    }[str(asked.unseen)]
+    method = _plain(about.get("method", "by hand"))
+    fingerprint = _plain(about.get("fingerprint", "unknown"))
+    if d.executed:
+        tested = "compared with Python in the tests"
+    else:
+        tested = "not run in the tests of propcal, so compare some rows first"
+    if asked.invalid == "null":
+        invalid = "give NULL"
+    else:
+        invalid = "are returned unchanged"
     lines = [
-        f"Corrected scores for {d.title}, written by propcal. The SQL for this database was {run}.",
-        f"Correction: {_plain(about.get('method', 'by hand'))}. Fingerprint of the fitting data: "
-        f"{_plain(about.get('fingerprint', 'unknown'))}.",
-        f"Score: {_plain(asked.score)}, from 0 to 1. NULL, NaN and other values "
-        f"{'give NULL' if asked.invalid == 'null' else 'are returned unchanged'}.",
-        f"Combinations of levels that did not occur in the fitting data: {rest}.",
+        f"Corrected scores for {d.title}, written by propcal. "
+        f"The SQL for this database was {tested}.",
+        f"Correction: {method}. Fingerprint of the fitting data: {fingerprint}.",
+        f"Score: {_plain(asked.score)}, from 0 to 1. "
+        f"NULL, NaN and other values {invalid}.",
+        "Combinations of levels that did not occur in the fitting data: "
+        f"{SCORES_OF_UNSEEN[str(asked.unseen)]}.",
     ]
     if correction.folded:
         folded = ", ".join(map(_plain, correction.folded))
         lines.append(f"Levels that are not listed count as other levels in: {folded}.")
-    if asked.form == "lookup":
+    if asked.form == "case":
         lines.append(
-            "Run the statements once. Run the query at the end whenever there are new people."
+            "The query reads the table, and can be used in any other query "
+            "in place of that table."
         )
-        lines.append(
-            f"Each line of the table applies from score_from to score_to, in units of 1/{UNIT}, and gives"
-            " (rise * (score - score_from) + base) / width, rounded down."
-        )
-        names = [
-            f"pattern {n}: {_plain(pattern_name(patterns, p))}"
-            for p, n in enumerate(numbers[:MAX_NAMED_PATTERNS])
-        ]
-        lines += names + ["and so on"] * (len(numbers) > MAX_NAMED_PATTERNS)
     else:
-        lines.append(
-            "The query reads the table, and can be used in any other query in place of that table."
-        )
+        lines += _about_lookup_table(patterns, numbers)
     return "".join(f"-- {line}\n" for line in lines)
+
+
+def _about_lookup_table(patterns: Patterns, numbers: IntArray) -> list[str]:
+    """How to use the table, and the names of its patterns."""
+    lines = [
+        "Run the statements once. "
+        "Run the query at the end whenever there are new people.",
+        "Each line of the table applies from score_from to score_to, "
+        f"in units of 1/{UNIT}, and gives"
+        " (rise * (score - score_from) + base) / width, rounded down.",
+    ]
+    for p, number in enumerate(numbers[:MAX_NAMED_PATTERNS]):
+        lines.append(f"pattern {number}: {_plain(pattern_name(patterns, p))}")
+    if len(numbers) > MAX_NAMED_PATTERNS:
+        lines.append("and so on")
+    return lines
 
 
 def _plain(text: object) -> str:
     """A text that is safe in a comment: it cannot end the comment or a statement."""
     escaped = json.dumps(str(text))[1:-1]
-    return "".join(f"\\u{ord(c):04x}" if c in ";'\"`$" else c for c in escaped)
+    for character in UNSAFE:
+        escaped = escaped.replace(character, f"\\u{ord(character):04x}")
+    return escaped

@@ -1,10 +1,9 @@
-"""SQL for the places of a person's levels and the number of their pattern; agrees with
-`level_key`.
+"""SQL for the places of a person's levels, and for the number of their pattern.
 
-A level is a canonical text, but databases write 1, 1.0 and true in different ways. A
-column is therefore first converted to its canonical text, depending on its kind, and
-that text is compared with levels and in conditions. A missing value (NULL, or a number
-that is NaN) has no text.
+It agrees with `level_key`. A level is a canonical text, but databases write 1, 1.0 and
+true in different ways. A column is therefore first converted to its canonical text,
+depending on its kind, and that text is compared with levels and in conditions. A
+missing value (NULL, or a number that is NaN) has no text.
 """
 
 from __future__ import annotations
@@ -84,7 +83,7 @@ class LevelSql:
             return "auto"
         if truths:
             return "boolean"
-        if texts and all(is_numeric(text) for text in texts):
+        if texts and all(map(is_numeric, texts)):
             return "number"
         return "text"
 
@@ -266,8 +265,8 @@ class LevelSql:
         """
         kind = test[0]
         if kind in ("and", "or"):
-            parts = [self._holds(part) for part in test[1:]]
-            return f"({f' {kind.upper()} '.join(parts)})"
+            joined = f" {kind.upper()} ".join(map(self._holds, test[1:]))
+            return f"({joined})"
         if kind == "not":
             return f"NOT {self._holds(test[1])}"
 

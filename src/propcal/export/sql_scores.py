@@ -1,5 +1,4 @@
-"""The two forms of the SQL for a corrected score: a query that reads a lookup table,
-and one expression of nested CASE.
+"""SQL for a corrected score: by a lookup table, or as an expression of nested CASE.
 
 Databases limit the depth of nested expressions (SQL Server: ten levels of CASE) and are
 slow with long lists of WHEN. In the expression, a list is therefore divided into parts

@@ -1,3 +1,4 @@
-"""Corrected scores for one person, batches, frames and files, by the correction maps of
-`propcal.core.correction.maps`.
+"""Corrected scores for one person, batches, frames and files.
+
+The correction maps that give them are in `propcal.core.correction.maps`.
 """

@@ -1,5 +1,6 @@
-"""Adds a column of corrected scores to files: reads, corrects and writes batches at the
-same time.
+"""Adds a column of corrected scores to files.
+
+Batches are read, corrected and written at the same time.
 """
 
 from __future__ import annotations
@@ -23,13 +24,11 @@ from propcal.reading.people_files import NUMBER, TEXT, PeopleFiles
 from propcal.scoring.scorer import Scorer, ScoringSummary, Tally
 
 T = TypeVar("T")
-DEPTH = 2  # items waiting on either side, each of which is one more batch in memory
+MAX_WAITING = 2  # items on either side, each of which is one more batch in memory
 _END = object()
 
-
-Job = tuple[
-    Sequence[PeopleFiles], str | PathLike[str]
-]  # files of people, and the file for all of their rows
+# files of people, and the file for all of their rows
+Job = tuple[Sequence[PeopleFiles], str | PathLike[str]]
 
 
 def score_files(
@@ -72,12 +71,14 @@ def score_files(
 def warn_of_other_score(correction: Correction, score: str) -> None:
     """Warn if the correction was fitted to a score of another name."""
     fitted = correction.about.get("score", score)
-    if fitted != score:
-        step = "Are they the same score?"
-        told = f"the correction was fitted to the score {fitted!r}, and this one is called {score!r}"
-        warnings.warn(
-            Message(told, argument="score", next_step=step), UserWarning, stacklevel=3
-        )
+    if fitted == score:
+        return
+    problem = (
+        f"the correction was fitted to the score {fitted!r}, "
+        f"and this one is called {score!r}"
+    )
+    message = Message(problem, argument="score", next_step="Are they the same score?")
+    warnings.warn(message, UserWarning, stacklevel=3)
 
 
 def _write(
@@ -89,24 +90,22 @@ def _write(
 ) -> None:
     """Correct the rows of several files, one after another, into one file."""
     as_text = writes_text(path)
-    filled = [
-        people for people in sources if people.count()
-    ]  # data lakes contain files without rows
-    typed = (filled or list(sources))[0]  # a text file without rows has no column types
+    # data lakes contain files without rows; such a text file has no column types
+    with_rows = [people for people in sources if people.count()]
+    typed = with_rows[0] if with_rows else sources[0]
     schema = scorer.schema(typed.schema(as_text=as_text))
     kinds = dict.fromkeys(scorer.numeric, NUMBER) | dict.fromkeys(scorer.texts, TEXT)
     batches = chain.from_iterable(
-        people.batches(scorer.wanted, kinds, as_text=as_text) for people in filled
+        people.batches(scorer.wanted, kinds, as_text=as_text) for people in with_rows
     )
-    first = list(
-        islice(batches, 1)
-    )  # raises errors in a file before anything is written
+    # raises errors in a file before anything is written
+    first_batch = list(islice(batches, 1))
     with (
         table_writer(path, schema, delimiter=sources[0].delimiter) as write_rows,
         ahead(batches) as rest,
         behind(write_rows) as write,
     ):
-        for rows, columns in chain(first, rest):
+        for rows, columns in chain(first_batch, rest):
             check_stop()
             corrected = scorer.correct(columns, tally)
             if len(corrected):
@@ -123,12 +122,15 @@ def ahead(source: Iterator[T]) -> Iterator[Iterator[T]]:
     An error in the source is raised at the position of its item.
     """
     with ThreadPoolExecutor(1, "propcal-read") as reader:
-        waiting: deque[Future[Any]] = deque(
-            reader.submit(next, source, _END) for _ in range(DEPTH)
-        )
+        waiting: deque[Future[Any]] = deque()
+        for _ in range(MAX_WAITING):
+            waiting.append(reader.submit(next, source, _END))
 
         def items() -> Iterator[T]:
-            while (item := waiting.popleft().result()) is not _END:
+            while True:
+                item = waiting.popleft().result()
+                if item is _END:
+                    return
                 waiting.append(reader.submit(next, source, _END))
                 yield item
 
@@ -149,7 +151,8 @@ def behind(write: Callable[[T], None]) -> Iterator[Callable[[T], None]]:
     waiting: deque[Future[None]] = deque()
 
     def hand_on(item: T) -> None:
-        while waiting and (len(waiting) > DEPTH or waiting[0].done()):
+        # take out what is written, and wait while too much is not
+        while waiting and (len(waiting) > MAX_WAITING or waiting[0].done()):
             waiting.popleft().result()
         waiting.append(writer.submit(write, item))
 

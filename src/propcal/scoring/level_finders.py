@@ -1,10 +1,10 @@
-"""How a person's level of each attribute is found: stated once, and read by
-`score_one`, SQL and one-file scorers.
+"""How a person's level of each attribute is found, and its place in the tables.
 
-A level has a *place*: its number among the levels of an attribute, or of a feature with
-points. The places of all attributes make the pattern, and the pattern has the
-correction map (`propcal.core.correction.maps`). The place of a feature has the factor
-that multiplies the odds.
+This is stated once, and read by `score_one`, SQL and one-file scorers. A level has a
+*place*: its number among the levels of an attribute, or of a feature with points. The
+places of all attributes make the pattern, and the pattern has the correction map
+(`propcal.core.correction.maps`). The place of a feature has the factor that multiplies
+the odds.
 """
 
 from __future__ import annotations

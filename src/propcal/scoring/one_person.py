@@ -1,5 +1,4 @@
-"""Scores one person at a time: keyword arguments -> the map of the person's pattern ->
-the corrected score.
+"""Scores one person at a time, from keyword arguments to the corrected score.
 
 For services, where the fixed costs of columns and batches would be nearly all of the
 time. Plain values take a short way, with dictionaries and bisection in Python.
@@ -141,7 +140,7 @@ class OnePerson:
         self._numeric = frozenset(correction.numeric)
         attributes = attribute_finders(correction)
         features = feature_finders(correction)
-        self._attributes = [_place_of(finder) for finder in attributes]
+        self._attributes = list(map(_place_of, attributes))
         self._features = [
             (_place_of(finder), finder.factors, finder.unseen) for finder in features
         ]
@@ -328,7 +327,7 @@ def _holds(test: Test) -> Callable[[Keys, Numbers], bool]:
     """A function that tells whether a person passes a test of `canonical_test`."""
     kind = test[0]
     if kind in ("and", "or"):
-        parts = [_holds(part) for part in test[1:]]
+        parts = list(map(_holds, test[1:]))
         decide = all if kind == "and" else any
         return lambda keys, numbers: decide(part(keys, numbers) for part in parts)
     if kind == "not":

@@ -1,5 +1,4 @@
-"""Computes corrected scores for batches of columns, for frames of any engine and for
-files.
+"""Computes corrected scores for batches of columns, of frames of any engine and files.
 
 Each batch is scored by `Correction.apply_to_rows`. Scoring a row needs no other row, so
 that the data can be divided into batches anywhere. Every engine provides its rows as
@@ -15,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from hashlib import sha256
 from inspect import Parameter, Signature
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -63,11 +62,12 @@ class Scorer:
     @property
     def correction(self) -> Correction:
         """The correction, read from its text once per process."""
-        if isinstance(self.source, Correction):
-            return self.source
-        return _loaded(
-            self.source if isinstance(self.source, str) else self.source.value
-        )
+        source = self.source
+        if isinstance(source, Correction):
+            return source
+        if isinstance(source, str):
+            return _loaded(source)
+        return _loaded(source.value)
 
     @property
     def wanted(self) -> list[str]:
@@ -77,14 +77,11 @@ class Scorer:
     @property
     def numeric(self) -> list[str]:
         """The columns that must be numeric."""
-        known = self.correction.patterns
-        features = self.correction.features
-        with_points = [feature.column for feature in features if feature.is_number]
-        return [
-            self.score,
-            *numeric_columns(known.derived, known.attributes),
-            *with_points,
-        ]
+        correction = self.correction
+        patterns = correction.patterns
+        of_groups = numeric_columns(patterns.derived, patterns.attributes)
+        of_features = [f.column for f in correction.features if f.is_number]
+        return [self.score, *of_groups, *of_features]
 
     @property
     def texts(self) -> list[str]:
@@ -156,9 +153,8 @@ class Scorer:
     def batches(self, batches: Iterable[Any]) -> Iterator[Any]:
         """Record batches with one more column."""
         for batch in batches:
-            yield self.appended(
-                batch, self.correct({name: batch.column(name) for name in self.wanted})
-            )
+            columns = {name: batch.column(name) for name in self.wanted}
+            yield self.appended(batch, self.correct(columns))
 
     def appended(self, batch: Any, corrected: FloatArray) -> Any:
         """A record batch with its corrected scores."""
@@ -207,7 +203,8 @@ class Tally(ScoreTally):
         self._invalid = scorer.invalid
         self._between = False  # whether a score lies between 0 and 1
         self.unlisted = Unlisted(scorer.correction)
-        self._changed = self._shift = 0  # the shift in units of the grid
+        self._changed = 0
+        self._shift = 0  # in units of the grid
 
     def add_scores(self, scores: FloatArray) -> bool:
         """Count a batch; returns whether all scores so far are in [0, 1]."""
@@ -222,31 +219,37 @@ class Tally(ScoreTally):
 
     def summary(self) -> ScoringSummary:
         """What was counted."""
-        valid = self.n - self.invalid
-        unlisted = self.unlisted
-        shift = self._shift / UNIT / valid if valid else None
-        counts = (self.n, self.invalid, unlisted.unseen_rows, unlisted.unseen)
-        return ScoringSummary(*counts, self._changed, shift)
+        n_valid = self.n - self.invalid
+        mean_shift = None
+        if n_valid:
+            mean_shift = self._shift / UNIT / n_valid
+        return ScoringSummary(
+            rows=self.n,
+            invalid=self.invalid,
+            unseen_rows=self.unlisted.unseen_rows,
+            unseen=self.unlisted.unseen,
+            changed=self._changed,
+            mean_shift=mean_shift,
+        )
 
-    def refuse_unseen(self, most: float | None) -> None:
+    def refuse_unseen(self, max_share: float | None) -> None:
         """Refuse rows of which more than this share have values that did not occur in
         fitting.
         """
-        counted = self.summary()
-        if most is None or not self.n or counted.unseen_rows <= most * self.n:
+        summary = self.summary()
+        n_unseen = summary.unseen_rows
+        if max_share is None or not self.n or n_unseen <= max_share * self.n:
             return
-        values = ", ".join(
-            f"{name}: {count:,}" for name, count in counted.unseen.items()
-        )
-        about = {
-            "unseen": counted.unseen_rows,
-            "rows": self.n,
-            "share": 100 * counted.unseen_rows / self.n,
-        }
+        counts = [f"{name}: {count:,}" for name, count in summary.unseen.items()]
         error: Any = refused(
-            "too many unseen", TooManyUnseenError, values=values, **about
+            "too many unseen",
+            TooManyUnseenError,
+            values=", ".join(counts),
+            unseen=n_unseen,
+            rows=self.n,
+            share=100 * n_unseen / self.n,
         )
-        error.summary = counted
+        error.summary = summary
         raise error
 
     def tell(self, *, count_invalid: bool = False) -> None:
@@ -258,25 +261,19 @@ class Tally(ScoreTally):
         if self._invalid == "error":
             self.check(self._name, scoring=True)
         if self.n - self.invalid >= FEWEST_SWAPPED and not self._between:
-            self._warn("holds only 0 and 1", "is it the outcome instead of the score?")
+            self._warn(" holds only 0 and 1", "is it the outcome instead of the score?")
         self.unlisted.warn()
         if self.invalid and count_invalid:
-            kept = self._invalid == "keep"
-            if kept:
+            values = f"{self.invalid:,} of {self.n:,} values"
+            if self._invalid == "keep":
                 become = "they are returned unchanged"
             else:
                 become = "their corrected score is missing"
-            self._warn(
-                f": {self.invalid:,} of {self.n:,} values are missing or outside [0, 1]",
-                become,
-            )
+            self._warn(f": {values} are missing or outside [0, 1]", become)
 
     def _warn(self, problem: str, next_step: str) -> None:
-        space = "" if problem.startswith(":") else " "
         message = Message(
-            f"{self._name}{space}{problem}",
-            argument=self._name.name,
-            next_step=next_step,
+            f"{self._name}{problem}", argument=self._name.name, next_step=next_step
         )
         warnings.warn(message, UserWarning, stacklevel=4)
 
@@ -293,38 +290,44 @@ def scored_frame(scorer: Scorer, frame: Any) -> Any:
     check_choice("invalid", scorer.invalid, INVALID)
     if scorer.n_updates is not None:
         check_number("n_updates", scorer.n_updates, at_least=0, whole=True)
-    with_scores, names, any_case = _engine(frame, scorer.score)
+    engine = _engine_of(frame, scorer.score)
+    names = list(map(str, engine.names(frame)))
     require(names, scorer.wanted)
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise InputError(
             f"the frame has several columns named {twice}", next_step="Rename them"
         )
-    if column in names or (
-        any_case and column.lower() in [name.lower() for name in names]
-    ):
+    exists = column in names
+    if engine.ignores_case:
+        exists |= column.lower() in [name.lower() for name in names]
+    if exists:
         raise refused(
             "column exists", where="the frame", column=column, how="column=..."
         )
-    return with_scores(frame, scorer)
+    return engine.with_scores(frame, scorer)
 
 
-WithScores = Callable[[Any, Scorer], Any]
+class Engine(NamedTuple):
+    """How to add a column to a frame of one kind.
 
-
-def _engine(frame: Any, score: str) -> tuple[WithScores, list[str], bool]:
-    """How to add a column to a frame of this kind, its column names, and whether it
-    ignores case in names.
+    `names` gives the names of its columns; the engine may ignore case in them.
     """
-    kinds = {
-        f"{kind.__module__.split('.')[0]}.{kind.__name__}"
-        for kind in type(frame).__mro__
-    }
-    found = [engine for kind, engine in _ENGINES.items() if kind in kinds]
-    if not found or "pyspark.pandas" in type(frame).__module__:
-        raise refused("no frame to score", score=score, kind=type(frame).__name__)
-    with_scores, names, any_case = found[0]
-    return with_scores, [str(name) for name in names(frame)], any_case
+
+    with_scores: Callable[[Any, Scorer], Any]
+    names: Callable[[Any], Any]
+    ignores_case: bool = False
+
+
+def _engine_of(frame: Any, score: str) -> Engine:
+    """The engine of a frame."""
+    if "pyspark.pandas" not in type(frame).__module__:
+        for kind in type(frame).__mro__:
+            package = kind.__module__.split(".")[0]
+            engine = _ENGINES.get(f"{package}.{kind.__name__}")
+            if engine is not None:
+                return engine
+    raise refused("no frame to score", score=score, kind=type(frame).__name__)
 
 
 def _pandas(frame: Any, scorer: Scorer) -> Any:
@@ -383,37 +386,41 @@ def _duckdb(frame: Any, scorer: Scorer) -> Any:
     connection = getattr(frame, "_con", None)
     if connection is None:
         raise refused("duckdb connection")
-    types = dict(zip(frame.columns, frame.types))
+    type_of = dict(zip(frame.columns, frame.types))
     wanted = scorer.wanted
-    how = [scorer.n_updates, scorer.unseen, scorer.invalid]
-    computes = [
-        scorer.correction.to_json(),
-        wanted,
-        [str(types[name]) for name in wanted],
-        *how,
-    ]
-    name = f"propcal_{sha256(repr(computes).encode()).hexdigest()[:16]}"
+    types = [type_of[name] for name in wanted]
+    name = _duckdb_function_name(scorer, types)
 
     def correct(*columns: Any) -> Any:
         return scorer.arrow(scorer.correct(dict(zip(wanted, columns))))
 
-    places = [Parameter(f"c{i}", Parameter.POSITIONAL_ONLY) for i in range(len(wanted))]
-    correct.__signature__ = Signature(places)  # type: ignore[attr-defined]  # DuckDB counts the arguments
+    # DuckDB counts the arguments
+    arguments = [
+        Parameter(f"c{i}", Parameter.POSITIONAL_ONLY) for i in range(len(wanted))
+    ]
+    correct.__signature__ = Signature(arguments)  # type: ignore[attr-defined]
     known = connection.execute(
         "SELECT count(*) FROM duckdb_functions() WHERE function_name = ?", [name]
     )
     if not known.fetchall()[0][0]:
         connection.create_function(
-            name,
-            correct,
-            [types[n] for n in wanted],
-            "DOUBLE",
-            type="arrow",
-            null_handling="special",
+            name, correct, types, "DOUBLE", type="arrow", null_handling="special"
         )
-    return frame.project(
-        f"*, {name}({', '.join(map(named, wanted))}) AS {named(scorer.column)}"
-    )
+    called = f"{name}({', '.join(map(named, wanted))})"
+    return frame.project(f"*, {called} AS {named(scorer.column)}")
+
+
+def _duckdb_function_name(scorer: Scorer, types: list[Any]) -> str:
+    """A name that says what a function computes: another correction has another."""
+    computes = [
+        scorer.correction.to_json(),
+        scorer.wanted,
+        list(map(str, types)),
+        scorer.n_updates,
+        scorer.unseen,
+        scorer.invalid,
+    ]
+    return f"propcal_{sha256(repr(computes).encode()).hexdigest()[:16]}"
 
 
 def _dask(frame: Any, scorer: Scorer) -> Any:
@@ -433,25 +440,38 @@ def _spark(frame: Any, scorer: Scorer) -> Any:
     text = scorer.correction.to_json()
     try:
         source = frame.sparkSession.sparkContext.broadcast(text)
-    except Exception:  # Spark Connect and shared clusters have no broadcast, so the function carries the text
+    except Exception:
+        # Spark Connect and shared clusters have no broadcast; the function has the text
         source = text
     field = StructField(scorer.column, DoubleType(), scorer.invalid != "error")
     schema = StructType([*frame.schema.fields, field])
     return frame.mapInArrow(replace(scorer, source=source).batches, schema)
 
 
-_ENGINES: dict[str, tuple[WithScores, Callable[[Any], Any], bool]] = {
-    "pandas.DataFrame": (_pandas, lambda frame: frame.columns, False),
-    "polars.DataFrame": (_polars, lambda frame: frame.columns, False),
-    "polars.LazyFrame": (
-        _lazy_polars,
-        lambda frame: frame.collect_schema().names(),
-        False,
-    ),
-    "pyarrow.Table": (_table, lambda frame: frame.column_names, False),
-    "pyarrow.RecordBatch": (_record_batch, lambda frame: frame.schema.names, False),
-    "pyarrow.RecordBatchReader": (_reader, lambda frame: frame.schema.names, False),
-    "duckdb.DuckDBPyRelation": (_duckdb, lambda frame: frame.columns, True),
-    "dask.DataFrame": (_dask, lambda frame: frame.columns, False),
-    "pyspark.DataFrame": (_spark, lambda frame: frame.columns, True),
+def _columns(frame: Any) -> Any:
+    return frame.columns
+
+
+def _column_names(frame: Any) -> Any:
+    return frame.column_names
+
+
+def _schema_names(frame: Any) -> Any:
+    return frame.schema.names
+
+
+def _lazy_names(frame: Any) -> Any:
+    return frame.collect_schema().names()
+
+
+_ENGINES = {
+    "pandas.DataFrame": Engine(_pandas, _columns),
+    "polars.DataFrame": Engine(_polars, _columns),
+    "polars.LazyFrame": Engine(_lazy_polars, _lazy_names),
+    "pyarrow.Table": Engine(_table, _column_names),
+    "pyarrow.RecordBatch": Engine(_record_batch, _schema_names),
+    "pyarrow.RecordBatchReader": Engine(_reader, _schema_names),
+    "duckdb.DuckDBPyRelation": Engine(_duckdb, _columns, ignores_case=True),
+    "dask.DataFrame": Engine(_dask, _columns),
+    "pyspark.DataFrame": Engine(_spark, _columns, ignores_case=True),
 }

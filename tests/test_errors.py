@@ -18,7 +18,7 @@ from sklearn.exceptions import ConvergenceWarning
 from paths import ROOT
 from propcal import Atoms, Correction, Groups, MCBoost, PMCBoost, audit
 from propcal.cli import app
-from propcal.cli.commands_from_records import FLAGS, OFFERED, as_flag, told
+from propcal.cli.commands_from_records import FLAGS, OFFERED, as_flag, with_flags
 from propcal.core.arguments import check_choice, check_number
 from propcal.errors import (
     Argument,
@@ -221,7 +221,7 @@ def test_mentions_with_a_value_are_options_with_a_value():
         + Argument("memory_limit")
     )
     assert text == "About resolution=2**-15 would; or raise memory_limit"
-    assert told(text) == "About --resolution 2^-15 would; or raise --memory"
+    assert with_flags(text) == "About --resolution 2^-15 would; or raise --memory"
     assert as_flag(Argument("weight_kind", "survey")) == "--weight-kind survey"
     assert as_flag(Argument("groups", written="Groups(columns=[...])")) == "--groups"
 
@@ -291,8 +291,8 @@ def test_warnings_have_the_same_structure_and_stay_what_they_were(cohort, featur
         "max_updates",
         "Increase max_updates or alpha, or set eta closer to 1",
     )
-    assert "(--max-updates=1), and" in told(message)
-    assert told(message).endswith(
+    assert "(--max-updates=1), and" in with_flags(message)
+    assert with_flags(message).endswith(
         ". Increase --max-updates or alpha, or set eta closer to 1"
     )
 

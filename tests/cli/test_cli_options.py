@@ -12,7 +12,13 @@ from typer.testing import CliRunner
 
 import propcal
 from propcal.cli import app, main
-from propcal.cli.commands_from_records import OFFERED, Only, Without, add_command, words
+from propcal.cli.commands_from_records import (
+    OFFERED,
+    Only,
+    Without,
+    add_command,
+    typed_options,
+)
 from propcal.errors import Argument
 from propcal.options import (
     DATA,
@@ -105,7 +111,7 @@ def test_what_is_typed_for_records_makes_the_same_records():
     add_command(small, command)
     records = (ROLES, Reading(resolution=2**-16), RULE, NAMES)
     try:
-        typed = words("command", *records)
+        typed = typed_options("command", *records)
     finally:
         del OFFERED["command"]
     result = CliRunner().invoke(small, typed)
@@ -114,7 +120,7 @@ def test_what_is_typed_for_records_makes_the_same_records():
 
 
 def test_only_options_that_a_command_has_are_typed_for_it():
-    fit = words(
+    fit = typed_options(
         "fit",
         ROLES,
         Roles(site="ward"),

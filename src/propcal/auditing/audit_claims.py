@@ -27,12 +27,12 @@ from propcal.auditing.profile import Profile
 from propcal.auditing.statistics import hypothesis_tests as ht
 from propcal.auditing.statistics.measures import (
     Estimate,
-    Limits,
     observed_expected,
     ratio_intervals,
 )
 from propcal.auditing.statistics.rate_intervals import (
     CONFIDENCE,
+    Limits,
     exact_interval,
     normal_quantile,
 )

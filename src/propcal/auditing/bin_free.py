@@ -333,7 +333,7 @@ def _tail_share(at_least: Any) -> float:
     return float((1 + np.sum(at_least)) / (1 + len(at_least)))
 
 
-class _Simulated(NamedTuple):
+class _ChanceMeasures(NamedTuple):
     """ECCE and smooth ECE of simulated data, of shape (n_draws, n_groups), and the
     smooth ECE of the data in the same cells and widths.
     """
@@ -345,7 +345,7 @@ class _Simulated(NamedTuple):
 
 def _by_chance(
     atoms: Atoms, sizes: Sequence[GroupSize], n_draws: int, rng: Draws
-) -> _Simulated:
+) -> _ChanceMeasures:
     """Measures of outcomes drawn from the score."""
     cells = _cells(atoms)
     n_draws = max(min(n_draws, MOST_NUMBERS // len(cells.weight)), MIN_DRAWS)
@@ -357,18 +357,27 @@ def _by_chance(
         first = np.flatnonzero(np.diff(cells.cell[rows], prepend=-1))  # cells ascend
         sums = np.add.reduceat(residuals[rows], first, axis=0)
         weight = np.add.reduceat(cells.weight[rows], first)
+        score_sum = np.add.reduceat(cells.weight[rows] * cells.mean[rows], first)
         total = float(weight.sum())
-        mean = np.add.reduceat(cells.weight[rows] * cells.mean[rows], first) / weight
 
-        running = np.cumsum(sums, axis=0, dtype=np.float64) / total
-        highest = np.maximum(running.max(axis=0), 0)
-        ecce[:, g] = highest - np.minimum(running.min(axis=0), 0)
+        ecce[:, g] = _ecce(sums, total)
+        mean = score_sum / weight
         by_width = [_smoothed(mean, sums, total, width) for width in WIDTHS]
         smooth[:, g] = _where_equal(np.array(by_width))
-    return _Simulated(ecce[:-1], smooth[:-1], smooth[-1])
+    return _ChanceMeasures(ecce[:-1], smooth[:-1], smooth[-1])
 
 
-def _drawn_residuals(cells: _Cells, n_draws: int, rng: Draws) -> NDArray[np.float32]:
+def _ecce(sums: NDArray[np.float32], total: float) -> FloatArray:
+    """The ECCE of each draw (columns), from sums of residuals by ascending score."""
+    running = np.cumsum(sums, axis=0, dtype=np.float64) / total
+    highest = np.maximum(running.max(axis=0), 0)
+    lowest = np.minimum(running.min(axis=0), 0)
+    return np.asarray(highest - lowest)
+
+
+def _drawn_residuals(
+    cells: _PatternCells, n_draws: int, rng: Draws
+) -> NDArray[np.float32]:
     """Observed minus expected events of each cell, in each draw (columns) and, in the
     last column, in the data.
     """
@@ -400,7 +409,7 @@ def _smooth_p(drawn: FloatArray, observed: FloatArray) -> list[tuple[float, floa
     return p_values
 
 
-class _Cells(NamedTuple):
+class _PatternCells(NamedTuple):
     """One row for each combination of pattern and cell of the score, by ascending cell.
 
     `mean` is the mean score, `excess` observed minus expected events.
@@ -414,7 +423,7 @@ class _Cells(NamedTuple):
     excess: FloatArray
 
 
-def _cells(atoms: Atoms) -> _Cells:
+def _cells(atoms: Atoms) -> _PatternCells:
     """Cut the scores into cells of equally many people."""
     score = atoms.score / 2.0**32
     order = np.argsort(score, kind="stable")
@@ -432,7 +441,7 @@ def _cells(atoms: Atoms) -> _Cells:
     expected = sums(atoms.weight * score)
     used = np.flatnonzero(weight)
     effective = np.rint(weight[used] ** 2 / squares[used])
-    return _Cells(
+    return _PatternCells(
         pattern=used % n_patterns,
         cell=used // n_patterns,
         weight=weight[used],

@@ -247,7 +247,7 @@ def group_tests(
     cells: chance.ScoreCells,
     sizes: Sequence[GroupSize],
     judged: JudgedGroups,
-) -> list[tuple[GroupSize, tuple[float, float]]]:
+) -> list[tuple[GroupSize, ht.TestResult]]:
     """Each group that is large enough, with the standardised excess of its events and
     the p-value.
     """

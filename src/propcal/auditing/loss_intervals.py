@@ -22,6 +22,7 @@ from propcal.auditing.names import LOSSES
 from propcal.auditing.statistics.chance import Chance
 from propcal.auditing.statistics.rate_intervals import (
     CONFIDENCE,
+    Limits,
     accepted,
     exact_interval,
     possible_truths,
@@ -58,7 +59,7 @@ def rate_limits(
 
 def _gap_limits(
     low: FloatArray, high: FloatArray, score: FloatArray, criterion: Criterion
-) -> tuple[float, float]:
+) -> Limits:
     """Limits of the largest gap by a criterion; a gap grows away from the score."""
     if np.isnan(low).all():
         return float("nan"), float("nan")
@@ -72,7 +73,7 @@ def _gap_limits(
 
 def _ratio_limits(
     low: FloatArray, high: FloatArray, eligible: BoolArray, rho: float
-) -> tuple[float, float]:
+) -> Limits:
     """Limits of the largest log-ratio of two groups in one bin."""
     if np.isnan(low).all():
         return float("nan"), float("nan")
@@ -84,9 +85,7 @@ def _ratio_limits(
     return float(least), float(most)
 
 
-def _log_ratio_limits(
-    low: FloatArray, high: FloatArray, rho: float
-) -> tuple[float, float]:
+def _log_ratio_limits(low: FloatArray, high: FloatArray, rho: float) -> Limits:
     """Limits of the largest log-ratio of two of several rates, from limits of each."""
     log_low = np.log(np.maximum(low, rho))
     log_high = np.log(np.maximum(high, rho))
@@ -404,8 +403,8 @@ class SharedBounds(NamedTuple):
     """
 
     ratio: float
-    auroc: tuple[float, float]
-    brier: tuple[float, float]
+    auroc: Limits
+    brier: Limits
 
 
 def shared_bounds(atoms: Atoms) -> SharedBounds:
@@ -435,25 +434,29 @@ def _ratio_error(atoms: Atoms, score: FloatArray, coarse: float) -> float:
 
 def _brier_limits(
     atoms: Atoms, score: FloatArray, low: FloatArray, high: FloatArray, coarse: float
-) -> tuple[float, float]:
+) -> Limits:
     """The lowest and the highest possible Brier score.
 
     Moving a score by d changes (s - y)^2 by 2 d (s - y) + d^2; the moves of a cell add
     up to about 0.
     """
-    people = float(atoms.n_people)
+
+    def mean(sums: FloatArray) -> float:
+        return float(np.sum(sums)) / n_people
+
+    people = atoms.people
+    n_people = float(atoms.n_people)
     positives = atoms.positives.astype(np.float64)
-    negatives = atoms.people - positives
-    value = float(np.sum(positives * (1 - score) ** 2 + negatives * score**2)) / people
+    negatives = people - positives
+    value = mean(positives * (1 - score) ** 2 + negatives * score**2)
 
     reach = np.maximum(score - low, high - score)
-    variance = 2 * atoms.people * score * (1 - score)
-    rounding = float(np.sum(variance * 2.0**-SCORE_BITS)) / people
-    moved = float(np.sum(2 * reach * np.minimum(positives, negatives))) / people
-    shift = moved + rounding + 2 * coarse / people
+    moved = mean(2 * reach * np.minimum(positives, negatives))
+    rounding = mean(2 * people * score * (1 - score) * 2.0**-SCORE_BITS)
+    shift = moved + rounding + 2 * coarse / n_people
     # the most that a mean allows
-    most = float(np.sum(atoms.people * (high - score) * (score - low))) / people
-    spread = most + coarse * float(reach.max()) / people
+    most = mean(people * (high - score) * (score - low))
+    spread = most + coarse * float(reach.max()) / n_people
     return max(value - shift, 0.0), min(value + shift + spread, 1.0)
 
 

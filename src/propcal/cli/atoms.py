@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import propcal
-from propcal.cli.commands_from_records import CONFIG, FORCE, OFFERED, Files, words
+from propcal.cli.commands_from_records import (
+    CONFIG,
+    FORCE,
+    OFFERED,
+    Files,
+    typed_options,
+)
 from propcal.cli.terminal import check_file, log, progress, say, warnings_as_lines
 from propcal.errors import InputError, refused
 from propcal.formats.transaction import outputs
@@ -169,7 +175,7 @@ def read_people(
 
 def _refuse_columns(path: Path, roles: Roles) -> None:
     """Refuse options that name columns: atoms have them already."""
-    typed = words("atoms", replace(roles, na=None, weight_kind=None))
+    typed = typed_options("atoms", replace(roles, na=None, weight_kind=None))
     if typed:
         flags = dict.fromkeys(word for word in typed if word in OFFERED["atoms"])
         raise refused("atoms hold columns", path=path, flags=", ".join(flags))

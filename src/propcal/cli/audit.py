@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import propcal
 from propcal.auditing.names import MISCALIBRATED
 from propcal.cli.atoms import note_unused_labels, read_people, site_names
-from propcal.cli.commands_from_records import Files, Only, Rows, Without, words
+from propcal.cli.commands_from_records import Files, Only, Rows, Without, typed_options
 from propcal.cli.gates import Decision, Gates, decide, end, read_gates
 from propcal.cli.terminal import (
     Output,
@@ -161,7 +161,7 @@ def audit(
         if out.files:
             say("")
         if model is None and result.verdict.conclusion == MISCALIBRATED:
-            options = words("fit", roles, rule, names)
+            options = typed_options("fit", roles, rule, names)
             _say_next(result, ["propcal", "fit", "part.csv", *options])
     end(decisions)
 
@@ -354,7 +354,9 @@ def _fit_command(
     """What to type to correct a score for the groups found."""
     paths = [f"./{file}" if str(file).startswith("-") else str(file) for file in files]
     rule = Given(AuditRule, intersections="marginal")
-    options = words("fit", replace(roles, where=_conditions(found)), rule, names)
+    options = typed_options(
+        "fit", replace(roles, where=_conditions(found)), rule, names
+    )
     quoted = []
     for word in ("propcal", "fit", *paths, *options, "-o", "model.json"):
         for_shell = _quoted(word)

@@ -367,7 +367,7 @@ def _help_text(text: str) -> str:
     return "\n\n".join(filter(None, parts))
 
 
-def words(command: str, *records: Any) -> list[str]:
+def typed_options(command: str, *records: Any) -> list[str]:
     """What to type after a command for these records; options that it does not offer
     are left out.
     """
@@ -404,7 +404,7 @@ def as_flag(mention: Argument) -> str:
     return f"{flag} {value}"
 
 
-def told(text: str) -> str:
+def with_flags(text: str) -> str:
     """A message of the library with options of the command line."""
     if isinstance(text, Text):
         return text.render(as_flag)

@@ -27,8 +27,8 @@ from propcal.cli.commands_from_records import (
     Files,
     Only,
     Without,
-    told,
-    words,
+    typed_options,
+    with_flags,
 )
 from propcal.cli.terminal import (
     check_file,
@@ -155,15 +155,17 @@ def _next_commands(
 ) -> list[list[str]]:
     """What to type after a fit: an audit of the correction, and its use."""
     columns = Roles(score=roles.score or "COLUMN", na=roles.na)
-    apply = ["apply", str(output), "new.csv", *words("apply", columns)]
+    apply = ["apply", str(output), "new.csv", *typed_options("apply", columns)]
     if roles.drop_missing:
         apply += ["--invalid", "null"]
     apply += ["-o", "corrected.csv"]
     if reads_features:
         # an audit reduces people to groups, so it needs their corrected scores
-        corrected = words("audit", replace(roles, score="corrected"), rule, names)
+        corrected = typed_options(
+            "audit", replace(roles, score="corrected"), rule, names
+        )
         return [apply, ["audit", "corrected.csv", *corrected]]
-    audit = ["audit", "new.csv", *words("audit", roles, rule, names)]
+    audit = ["audit", "new.csv", *typed_options("audit", roles, rule, names)]
     return [[*audit, "--correction", str(output)], apply]
 
 
@@ -493,7 +495,7 @@ def export(
         raise InputError(
             "SQL needs the score column", argument="score", next_step="--score COLUMN"
         )
-    only_sql = words("export", replace(sql, unseen=None))
+    only_sql = typed_options("export", replace(sql, unseen=None))
     if language != "sql" and only_sql:
         raise refused("sql only", flag=only_sql[0], language=language)
     correction = propcal.Correction.load(model)
@@ -502,7 +504,7 @@ def export(
         text = exported.script
         summary = repr(exported)
         if exported.caution:
-            log("info", told(exported.caution))
+            log("info", with_flags(exported.caution))
     else:
         text = correction.to_code(language, unseen=cast(Any, sql.unseen))
         n_lines = text.count("\n")

@@ -13,7 +13,7 @@ from rich.console import Console
 
 import propcal
 from propcal.auditing.names import LOSSES, MEASURE_NAMES
-from propcal.cli.commands_from_records import words
+from propcal.cli.commands_from_records import typed_options
 from propcal.cli.terminal import say, voice
 from propcal.errors import InputError
 from propcal.formats.transaction import outputs
@@ -255,6 +255,6 @@ def _say_next(paths: list[Path], columns: Mapping[str, Any]) -> None:
         say(line)
     opened = f"Open {report} in a browser: the audit for a committee."
     say(f"{opened} Next, with these files or your own:")
-    options = words("audit", Roles(score="risk", **columns))
+    options = typed_options("audit", Roles(score="risk", **columns))
     command = ["propcal", "audit", str(files[-1]), *options]
     say(f"  {join([*command, '--correction', str(model), '--html', 'report.html'])}")

@@ -241,7 +241,7 @@ def _group(text: str, condition: str) -> tuple[tuple[str, str | None], ...]:
 
 
 @dataclass(frozen=True)
-class Evidence:
+class AuditEvidence:
     """What gates are decided by.
 
     Attributes
@@ -293,7 +293,7 @@ def decide(
         unseen = correction.unseen_share(people)
         if "fingerprint" in correction.about:
             same_people = result.settings["fitted_on_these"]
-    evidence = Evidence(result, shown, unseen, sites_off, same_people)
+    evidence = AuditEvidence(result, shown, unseen, sites_off, same_people)
     return [_decide(gate, options, evidence) for gate in gates]
 
 
@@ -301,7 +301,7 @@ def decide(
 Answer = tuple[float | str | bool | None, str, str]
 
 
-def _decide(gate: Gate, options: Gates, evidence: Evidence) -> Decision:
+def _decide(gate: Gate, options: Gates, evidence: AuditEvidence) -> Decision:
     audit = evidence.audit
     if gate.name in ("verdict", "within"):
         value, failure, unknown = _by_verdict(gate, audit, evidence.sites_off)

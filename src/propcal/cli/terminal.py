@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import typer
 from rich.console import Console
 
-from propcal.cli.commands_from_records import CONFIG, FORCE, LISTS, told
+from propcal.cli.commands_from_records import CONFIG, FORCE, LISTS, with_flags
 from propcal.core.arguments import FEWEST_SHOWN
 from propcal.errors import InputError, plain
 from propcal.formats.transaction import check_target, outputs, write_text
@@ -356,5 +356,5 @@ def _note(warning: Warning | str) -> str:
     if isinstance(warning, Warning) and len(warning.args) == 1:
         text = warning.args[0]
     if isinstance(text, str):
-        return told(text)
+        return with_flags(text)
     return str(warning)

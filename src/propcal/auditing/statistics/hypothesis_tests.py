@@ -78,6 +78,9 @@ SUM_OF_SHARES = 0.8
 # on to them.
 MOST_LEVEL = {DIFFERENCES: 0.0075, GROUP_SLOPES: 0.0075, SITE_DIFFERENCES: 0.03}
 
+TestResult = tuple[float, float]  # a statistic and its p-value
+NamedTest = tuple[str, TestResult]
+
 
 @dataclass(frozen=True)
 class CalibrationTest:
@@ -99,7 +102,7 @@ def group_p_value(
     *,
     exact: bool = True,
     effect: float = 1.0,
-) -> tuple[float, float]:
+) -> TestResult:
     """Standardised excess of outcomes over the score's expectation, and its two-sided
     p-value.
 
@@ -137,9 +140,7 @@ def _only_0_and_1(scores: FloatArray) -> bool:
     return bool(np.all((scores <= 0) | (scores >= 1)))
 
 
-def _tosses_p_value(
-    tosses: CoinTosses, observed: float, *, exact: bool
-) -> tuple[float, float]:
+def _tosses_p_value(tosses: CoinTosses, observed: float, *, exact: bool) -> TestResult:
     """The excess of a sum of coin tosses in standard deviations, and its two-sided
     p-value.
     """
@@ -179,7 +180,7 @@ def _tosses_p_value(
 
 def _certain_p_value(
     cells: ScoreCells, inside: BoolArray, observed: float
-) -> tuple[float, float]:
+) -> TestResult:
     """The level of a score that is 0 for some people and 1 for all others, such as an
     alert.
 
@@ -201,7 +202,7 @@ def _certain_p_value(
     return float(z), 2 * normal_tail(abs(float(z)))
 
 
-def events_p_value(sample: Sample) -> tuple[float, float]:
+def events_p_value(sample: Sample) -> TestResult:
     """The excess of events of a whole sample, which may have repeat visits, and its
     p-value.
     """
@@ -217,7 +218,7 @@ def events_p_value(sample: Sample) -> tuple[float, float]:
 
 def clustered_p_value(
     cells: ScoreCells, inside: BoolArray, sample: Sample, everybody: Sample
-) -> tuple[float, float]:
+) -> TestResult:
     """`group_p_value` of a sample with repeat visits.
 
     The variance is that of a right score times a design effect of at least 1: a
@@ -236,7 +237,7 @@ def clustered_p_value(
     return z, 2 * t_tail(-normal_quantile(p / 2), sample.n_clusters - 1)
 
 
-def slope_test(people: Sample) -> tuple[float, float]:
+def slope_test(people: Sample) -> TestResult:
     """Score test of a calibration slope of 1, allowing for an error of the level.
 
     Returns the statistic in standard errors, negative if predictions are too extreme,
@@ -275,10 +276,6 @@ def slope_test(people: Sample) -> tuple[float, float]:
     if clustered:
         return z, 2 * t_tail(abs(z), sample.n_clusters - 1)
     return z, 2 * normal_tail(abs(z))
-
-
-# the name of a test, its statistic and its p-value
-NamedTest = tuple[str, tuple[float, float]]
 
 
 def shares_for(everybody: Sample) -> dict[str, float]:
@@ -423,7 +420,7 @@ def _quadratic(
     information: FloatArray,
     tested: BoolArray,
     taken_out: BoolArray,
-) -> tuple[float, float]:
+) -> TestResult:
     """The gain of some effects beyond those taken out, divided by its expectation, and
     its p-value.
     """

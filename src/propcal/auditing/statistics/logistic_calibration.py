@@ -304,7 +304,7 @@ def _accepted(
     change nothing.
     """
     path = possible_truths(bend, noise)
-    simulated = _Simulated.of(cells, bend, noise, path[-1])
+    simulated = _SimulatedOdds.of(cells, bend, noise, path[-1])
     # of draws at least, and at most, as far off as observed
     shares = np.empty((len(path), 2, len(DISTANCES)))
     current = np.empty(shares.shape[1:])
@@ -329,7 +329,7 @@ def _accepted(
     return np.array(ranges)
 
 
-class _Simulated(NamedTuple):
+class _SimulatedOdds(NamedTuple):
     """Odds against the outcome in each cell (rows) of each draw (columns), before a
     truth is added.
     """
@@ -343,7 +343,7 @@ class _Simulated(NamedTuple):
     @classmethod
     def of(
         cls, cells: FloatArray, bend: FloatArray, noise: FloatArray, most: float
-    ) -> _Simulated:
+    ) -> _SimulatedOdds:
         """Of truths up to `most` times the bend."""
         # sums over cells are quickest that way round
         start = np.ascontiguousarray(noise.T) + cells[:, None]

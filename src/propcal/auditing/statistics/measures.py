@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from propcal.auditing.statistics.coin_tosses import CoinTosses
-from propcal.auditing.statistics.rate_intervals import CONFIDENCE, most_of_none
+from propcal.auditing.statistics.rate_intervals import CONFIDENCE, Limits, most_of_none
 from propcal.auditing.statistics.sample import Sample
 from propcal.core.arguments import check_number
 from propcal.core.atoms import Atoms
@@ -55,7 +55,6 @@ def observed_expected(sample: Sample) -> Estimate:
     return Estimate(sample.observed / sample.expected, low, high)
 
 
-Limits = tuple[float, float]
 NO_LIMITS: Limits = (float("nan"), float("nan"))
 
 

@@ -65,6 +65,7 @@ def most_of_none(p: float) -> float:
     return -math.log1p(-p)
 
 
+Limits = tuple[float, float]
 CONFIDENCE = 0.95
 TAIL = (1 - CONFIDENCE) / 2
 # standard errors that a 95 % interval reaches to either side
@@ -85,7 +86,7 @@ def possible_truths(error: FloatArray, noise: FloatArray) -> FloatArray:
 
 def accepted(
     path: FloatArray, values: FloatArray, drawn: FloatArray, observed: float
-) -> tuple[float, float]:
+) -> Limits:
     """Smallest and largest of the true values under which the observed one lies in the
     middle 95 %.
 
@@ -106,7 +107,7 @@ def accepted(
 
 def accepted_range(
     path: FloatArray, values: FloatArray, at_least: FloatArray, at_most: FloatArray
-) -> tuple[float, float]:
+) -> Limits:
     """`accepted`, from the shares of draws at least, and at most, as large as the
     observed distance.
     """

@@ -231,9 +231,13 @@ def where_attained(
 def _place_name(
     table: Categories, cells: Sequence[tuple[int, int]], labels: Mapping[str, str]
 ) -> str:
-    names = [table.collection.kept[g].group.name for g, _ in cells]
-    groups = " against ".join(labels.get(name, name) for name in names)
-    return f"{groups}, predicted risk {risk_range(table.bins.labels[cells[0][1]])}"
+    groups = []
+    for place, _ in cells:
+        name = table.collection.kept[place].group.name
+        groups.append(labels.get(name, name))
+    _, bin_index = cells[0]
+    risks = risk_range(table.bins.labels[bin_index])
+    return f"{' against '.join(groups)}, predicted risk {risks}"
 
 
 DEBIASED_COLUMNS = (
@@ -361,20 +365,17 @@ def in_bins(a: Audit) -> list[tuple[str, pd.DataFrame]]:
 def _row(label: str, cells: pd.DataFrame, rho: float) -> tuple[Any, ...]:
     if len(cells) < 2:
         return (label, len(cells), *[np.nan] * 3, "", np.nan, "", np.nan)
-    rate = cells["outcome_rate"].to_numpy(dtype=np.float64)
+    numbers = cells[["outcome_rate", "mean_score", "low", "high"]]
+    rate, score, low, high = numbers.to_numpy(dtype=np.float64).T
     top = int(rate.argmax())
     bottom = int(rate.argmin()) if np.ptp(rate) else 1
     log_rate = np.log(np.maximum(rate, rho))
-
-    score = cells["mean_score"].to_numpy(dtype=np.float64)
-    low = cells["low"].to_numpy(dtype=np.float64) + score
-    high = cells["high"].to_numpy(dtype=np.float64) + score
     names = cells["group"].tolist()
     return (
         label,
         len(cells),
         float(log_rate[top] - log_rate[bottom]),
-        *_log_ratio_limits(low, high, rho),
+        *_log_ratio_limits(low + score, high + score, rho),
         names[top],
         float(rate[top]),
         names[bottom],

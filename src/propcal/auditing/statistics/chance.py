@@ -1,5 +1,4 @@
-"""Chance: what the categories would show if the score were perfect, and how well each
-is known.
+"""Chance: what categories show under a perfect score, and how well each is known.
 
 Under perfect calibration a person scored r has the outcome with probability r. Drawing
 such outcomes again and again, on the same people, shows how large gaps and losses

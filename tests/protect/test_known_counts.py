@@ -18,7 +18,7 @@ from propcal.protect.disclosure_rule import (
     withheld_neighbours,
 )
 from propcal.protect.shared_atoms import _few_scores, _reveals_rest
-from propcal.protect.shown_counts import moved_ratios
+from propcal.protect.shown_ratios import moved_ratios
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,9 @@ def test_the_mean_of_ten_scores_reveals_counts_if_two_people_or_more_share_each(
     people, few
 ):
     ones = np.full(10, people / 10)
-    assert reveals_counts(ScoreValues(np.arange(10) / 10, ones, ones, ones, ones)) == few
+    assert (
+        reveals_counts(ScoreValues(np.arange(10) / 10, ones, ones, ones, ones)) == few
+    )
 
 
 def test_a_shown_ratio_is_as_uncertain_as_the_exact_one_its_mean_score_and_its_moved_counts():

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil, log1p
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -39,7 +40,7 @@ from propcal.auditing.statistics.rate_intervals import (
 from propcal.auditing.statistics.sample import Sample
 from propcal.core.atoms import Atoms
 from propcal.core.fit.log_odds_cells import Basis, fine_cells
-from propcal.core.grid import UNIT, FloatArray
+from propcal.core.grid import UNIT, FloatArray, from_grid
 from propcal.core.groups import EVERYBODY, Group, membership
 from propcal.core.logistic import expit, fit_logistic
 from propcal.numbers import known
@@ -142,10 +143,8 @@ def _where_scores_are(region: Region, atoms: Atoms) -> list[Region]:
     people = np.bincount(index, weights=atoms.people[inside])
     if not 0 < len(scores) <= MAX_SINGLE_SCORES or people.min() < MIN_ALIKE:
         return [region]
-    return [
-        replace(region, low=score / UNIT, high=score / UNIT)
-        for score in scores.tolist()
-    ]
+    single = from_grid(scores).tolist()
+    return [replace(region, low=score, high=score) for score in single]
 
 
 def certain_regions(atoms: Atoms) -> tuple[list[Region], list[Region]]:
@@ -208,16 +207,13 @@ def _shape_claims(
     regions: tuple[Region, ...],
 ) -> list[Claim]:
     """That the calibration curve of everybody is off, or scores of exactly 0 or 1."""
-    curve_tests = [
-        rejected[name]
-        for name in (ht.SLOPE, ht.BENDS)
-        if errors.curve and name in rejected
-    ]
-    if curve_tests:
-        clearest = min(curve_tests, key=adjusted_p)
-        test, p_value = clearest.test, clearest.adjusted_p
+    clearest = _clearest(rejected, (ht.SLOPE, ht.BENDS)) if errors.curve else None
+    if clearest is not None:
+        test = clearest.test
+        p_value = clearest.adjusted_p
     elif regions:  # scores of exactly 0 or 1 leave nothing to chance
-        test, p_value = CERTAIN, 0.0
+        test = CERTAIN
+        p_value = 0.0
     else:
         return []
     return [claim_of("shape", EVERYBODY.name, 0.0, test, p_value, where=regions)]
@@ -234,10 +230,9 @@ def _claims_on_groups(
     A group that differs from the overall error is said to be off by itself if it is off
     in the other direction.
     """
-    excess = {
-        one.size.group.name: abs(one.sample.observed - one.sample.expected)
-        for one in profiles
-    }
+    excess = {}
+    for one in profiles:
+        excess[one.size.group.name] = abs(one.sample.observed - one.sample.expected)
     by_excess = sorted(errors.named, key=lambda one: -excess[one.group.name])
     overall = rejected[EVERYBODY.name].statistic if errors.level else 0.0
     claims = []
@@ -258,18 +253,18 @@ def _claims_on_groups(
 
 def _claims_of_differences(rejected: Mapping[str, ht.CalibrationTest]) -> list[Claim]:
     """That groups differ, where none can be named."""
-    differences = [
-        rejected[name] for name in (ht.DIFFERENCES, ht.GROUP_SLOPES) if name in rejected
-    ]
-    if not differences:
+    test = _clearest(rejected, (ht.DIFFERENCES, ht.GROUP_SLOPES))
+    if test is None:
         return []
-    test = min(differences, key=adjusted_p)
     return [claim_of("beyond", "", 0.0, test.test, test.adjusted_p)]
 
 
-def adjusted_p(test: ht.CalibrationTest) -> float:
-    """The adjusted p-value of a test."""
-    return test.adjusted_p
+def _clearest(
+    rejected: Mapping[str, ht.CalibrationTest], names: Sequence[str]
+) -> ht.CalibrationTest | None:
+    """Of some tests that reject the one with the lowest adjusted p-value."""
+    tests = [rejected[name] for name in names if name in rejected]
+    return min(tests, key=attrgetter("adjusted_p"), default=None)
 
 
 def cell_claims(
@@ -304,10 +299,11 @@ def cell_claims(
 
 def _cell_claim(cell: pd.Series, of_cells: ht.CalibrationTest | None) -> Claim:
     """The claim on a cell, by the test of all cells, or else by their intervals."""
-    if of_cells is None:
-        test, p_value = INTERVALS, NAN
-    else:
-        test, p_value = of_cells.test, of_cells.adjusted_p
+    test = INTERVALS
+    p_value = NAN
+    if of_cells is not None:
+        test = of_cells.test
+        p_value = of_cells.adjusted_p
     sign = cell["gap"]
     return claim_of("cell", cell["group"], sign, test, p_value, bin=cell["bin"])
 
@@ -363,16 +359,13 @@ def _others(atoms: Atoms, group: Group, groups: Sequence[Group]) -> dict[str, An
     O/E ratio.
     """
     outside = ~membership([group], atoms.patterns)[0]
-    members = zip(groups, membership(groups, atoms.patterns))
-    names = [other.name for other, own in members if np.array_equal(own, outside)]
     others = Sample.of(atoms).where(outside[atoms.pattern_index()])
     value, low, high = observed_expected(others)
-    return {
-        "others": value,
-        "others_low": low,
-        "others_high": high,
-        "others_are": names[0] if names else "",
-    }
+    numbers = {"others": value, "others_low": low, "others_high": high}
+    for other, members in zip(groups, membership(groups, atoms.patterns)):
+        if np.array_equal(members, outside):
+            return {**numbers, "others_are": other.name}
+    return numbers
 
 
 TOGETHER = "simultaneous intervals of O/E ratios"
@@ -440,12 +433,13 @@ def shown_within(groups: pd.DataFrame, within: float) -> tuple[bool, tuple[Claim
     rows = _tested(groups)
     if all(row["shown_within"] <= within for row in rows):
         return True, tuple(_within(row, within, EACH) for row in rows)
-    outside = [_outside(row, within) for row in rows if _is_outside(row, within)]
-    inside = [
-        _within(row, within, TOGETHER)
-        for row in rows
-        if row["certain_within"] <= within
-    ]
+    outside = []
+    inside = []
+    for row in rows:
+        if _is_outside(row, within):
+            outside.append(_outside(row, within))
+        if row["certain_within"] <= within:
+            inside.append(_within(row, within, TOGETHER))
     return False, (*outside, *inside)
 
 

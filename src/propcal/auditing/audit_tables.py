@@ -68,14 +68,15 @@ class AuditTables:
     net_benefit: pd.DataFrame
     distribution: pd.DataFrame
     tests: pd.DataFrame
-    smallest_alpha: pd.DataFrame | None
-    bin_free: pd.DataFrame | None
+    smallest_alpha: pd.DataFrame | None = None
+    bin_free: pd.DataFrame | None = None
 
 
 def row_dicts(table: pd.DataFrame) -> list[dict[str, Any]]:
     """The rows of a table; unlike those of `to_dict` they keep limits."""
-    columns = {str(name): table[name].tolist() for name in table.columns}
-    return [dict(zip(columns, values)) for values in zip(*columns.values())]
+    names = [str(name) for name in table.columns]
+    columns = [column.tolist() for _, column in table.items()]
+    return [dict(zip(names, values)) for values in zip(*columns)]
 
 
 def smallest_alpha_table(
@@ -84,12 +85,13 @@ def smallest_alpha_table(
     """The smallest alpha for which a score is (alpha, lambda)-MC or -PMC, by each of
     the two size rules.
     """
-    criteria = [criterion(rho) for criterion in CRITERIA.values()]
-    columns = {
-        "algorithm": [smallest_alpha_of(cells, each, gamma) for each in criteria],
-        "definition": [smallest_alpha_of(cells, each, None) for each in criteria],
-    }
-    return pd.DataFrame(columns, index=pd.Index(CRITERIA, name="name"))
+    rows = []
+    for make_criterion in CRITERIA.values():
+        criterion = make_criterion(rho)
+        by_algorithm = smallest_alpha_of(cells, criterion, gamma)
+        by_definition = smallest_alpha_of(cells, criterion, None)
+        rows.append({"algorithm": by_algorithm, "definition": by_definition})
+    return pd.DataFrame(rows, index=pd.Index(CRITERIA, name="name"))
 
 
 def tests_table(tests: Sequence[CalibrationTest]) -> pd.DataFrame:
@@ -116,7 +118,9 @@ def categories_table(
     gap = cells.gap[g, j]
     eligible = cells.eligible[g, j]
     rate_low, rate_high = wilson_interval(rate, noise.effective[g, j], NORMAL_REACH)
-    low, high = (limit[g, j] - score for limit in rate_limits(cells, noise))
+    lowest_rate, highest_rate = rate_limits(cells, noise)
+    low = lowest_rate[g, j] - score
+    high = highest_rate[g, j] - score
     criterion = proportional(rule.rho)
     detectable_gap = detectable(int(eligible.sum())) * noise.error[g, j]
 
@@ -160,8 +164,7 @@ def labelled_categories(
         SMALL_SHARE: f"share below {min_share:.2g} of all",
         FEW_DIFFERENT: f"with repeat visits, {different}",
     }
-    reasons = [in_words[reason] for reason in categories["reason"]]
-    return categories.assign(reason=np.array(reasons, dtype=object))
+    return categories.assign(reason=categories["reason"].map(in_words))
 
 
 def detectable(n_tests: int) -> float:
@@ -190,12 +193,14 @@ def labelled_groups(
     groups: pd.DataFrame, labels: Mapping[str, str], identity: Identity
 ) -> pd.DataFrame:
     """The table of groups with what people call them."""
+
+    def in_words(names: Sequence[str]) -> str:
+        return "; ".join(labels[name] for name in names)
+
     labelled = groups.copy()
-    labelled.insert(1, "label", [labels[name] for name in groups["group"]])
-    labelled["reason"] = [identity.worded(reason) for reason in groups["reason"]]
-    labelled["explained_by"] = [
-        "; ".join(labels[name] for name in names) for names in groups["explained_by"]
-    ]
+    labelled.insert(1, "label", groups["group"].map(labels))
+    labelled["reason"] = groups["reason"].map(identity.worded)
+    labelled["explained_by"] = groups["explained_by"].map(in_words)
     return labelled
 
 
@@ -206,9 +211,9 @@ def _tests_of_groups(
     by_name = {test.test: test for test in tests if test.test not in NOT_OF_GROUPS}
     everybody = profiles[0].size.people
     twins = [each.size.group.name for each in profiles if each.size.people == everybody]
-    shared_test = next((by_name[name] for name in twins if name in by_name), None)
-    if shared_test is not None:
-        by_name |= dict.fromkeys(twins, shared_test)
+    for name in twins:
+        if name in by_name:
+            return by_name | dict.fromkeys(twins, by_name[name])
     return by_name
 
 
@@ -219,14 +224,12 @@ def _explanations(
     patterns: Patterns,
 ) -> pd.Series:
     """Which named errors leave no error to show in each group, by their names."""
-    explanations: list[Sequence[str]] = [()] * len(table)
+    names = table["group"].tolist()
+    explanations: list[Sequence[str]] = [()] * len(names)
     if decisions.left:
-        members = membership(groups, patterns)
-        inside = dict(zip((group.name for group in groups), members))
-        explanations = [
-            explained_by(decisions, name, finding, inside)
-            for name, finding in zip(table["group"], table["finding"])
-        ]
+        inside = dict(zip(names, membership(groups, patterns)))
+        for i, finding in enumerate(table["finding"]):
+            explanations[i] = explained_by(decisions, names[i], finding, inside)
     return pd.Series(explanations, index=table.index, dtype=object)
 
 
@@ -240,22 +243,19 @@ def explained_by(
     left = decisions.left.get(group, UNKNOWN)
     if not left.low <= 1 <= left.high:
         return []
-    others = {claim.others_are for claim in decisions.claims if claim.others_are}
-    if group in others:  # it is named beside the group that differs from it
-        return []
-
-    within_others = [
-        name for name in others if not np.any(inside[group] & ~inside[name])
-    ]
-    if within_others:  # the overall error is theirs, where a group differs from it
-        named = within_others
-    else:
-        directions = (direction, AS_COMPARED.get(direction), "")
-        same_way = [one for one in decisions.claims if one.direction in directions]
-        named = [claim.who for claim in same_way if claim.who]
-    return [
-        name for name in dict.fromkeys(named) if np.any(inside[name] & inside[group])
-    ]
+    own = inside[group]
+    directions = (direction, AS_COMPARED.get(direction), "")
+    named: dict[str, None] = {}
+    # others of a group that differs from the overall error, which is theirs
+    around: dict[str, None] = {}
+    for claim in decisions.claims:
+        if claim.others_are == group:  # named beside the group that differs from it
+            return []
+        if claim.others_are and not np.any(own & ~inside[claim.others_are]):
+            around[claim.others_are] = None
+        if claim.who and claim.direction in directions:
+            named[claim.who] = None
+    return [name for name in around or named if np.any(inside[name] & own)]
 
 
 def _group_row(
@@ -305,16 +305,12 @@ def _ranks(claims: Sequence[Claim]) -> dict[str, int]:
     """
     ranks: dict[str, int] = {}
     others: dict[str, int] = {}
-    levels = [
-        (place, claim)
-        for place, claim in enumerate(claims, start=1)
-        if claim.kind in OF_LEVELS
-    ]
-    for place, claim in levels:
-        ranks.setdefault(claim.who, place)
-        if claim.others_are:
-            others[claim.others_are] = place
-    if levels and levels[0][1].kind == "overall":
+    for place, claim in enumerate(claims, start=1):
+        if claim.kind in OF_LEVELS:
+            ranks.setdefault(claim.who, place)
+            if claim.others_are:
+                others[claim.others_are] = place
+    if "overall" in [claim.kind for claim in claims]:
         ranks |= others
     return ranks
 
@@ -339,8 +335,12 @@ def group_finding(
 
 def stacked(profiles: Sequence[Profile], part: str) -> pd.DataFrame:
     """The curve, thresholds or bars of all groups under one another."""
-    columns = {profile.size.group.name: getattr(profile, part) for profile in profiles}
-    return stacked_columns({name: own for name, own in columns.items() if own})
+    columns_of = {}
+    for profile in profiles:
+        columns = getattr(profile, part)
+        if columns:
+            columns_of[profile.size.group.name] = columns
+    return stacked_columns(columns_of)
 
 
 def stacked_columns(columns_of: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
@@ -386,10 +386,9 @@ def threshold_table(
     Shares have Wilson intervals for as many independent people as the group is worth
     (`design_effect`).
     """
-    parts = [
-        _at_threshold(groups, net_benefit, threshold)
-        for threshold in checked_thresholds(thresholds)
-    ]
+    parts = []
+    for threshold in checked_thresholds(thresholds):
+        parts.append(_at_threshold(groups, net_benefit, threshold))
     if not parts:
         return pd.DataFrame(columns=list(AT_THRESHOLD))
     table = pd.concat(parts, ignore_index=True)
@@ -400,13 +399,9 @@ def threshold_table(
     ppv = ratio(sensitivity * rate, flagged)
     shares = np.array([flagged, sensitivity, specificity, ppv])
     lows, highs = _share_intervals(table, shares)
-    rows_of = {
-        "": [*shares, benefit],
-        "_low": [*lows, low],
-        "_high": [*highs, high],
-    }
-    for end, rows in rows_of.items():
-        table[[f"{name}{end}" for name in SHARES]] = np.array(rows).T
+    table[[*SHARES]] = np.array([*shares, benefit]).T
+    table[[f"{name}_low" for name in SHARES]] = np.array([*lows, low]).T
+    table[[f"{name}_high" for name in SHARES]] = np.array([*highs, high]).T
     odds = odds_of(table["threshold"].to_numpy())
     table["avoided"] = (benefit - treat_all) / odds
     return table[[*AT_THRESHOLD]]

@@ -293,33 +293,16 @@ def find(
         if rule.bin_free:
             bin_free = _bin_free(people, measured, rule)
 
-    min_share = rule.share_of(table.bins)
-    categories = categories_table(
-        table, noise, rule, min_share, any_error=decisions.any_error
-    )
-    shown = AuditTables(
-        groups=groups_table(measured, decisions, bare.patterns),
-        categories=categories,
-        losses=losses(table, noise, rule.rho),
-        debiased=debiased(table, noise, rule.rho),
-        curves=stacked(measured, "curve"),
-        net_benefit=stacked(measured, "thresholds"),
-        distribution=stacked(measured, "bars"),
-        tests=tests_table(decisions.tests),
-        smallest_alpha=smallest_alpha_table(table, gamma=rule.gamma, rho=rule.rho),
-        bin_free=bin_free,
-    )
-
+    shown = _tables(table, noise, measured, decisions, rule, bare.patterns)
+    shown = replace(shown, bin_free=bin_free)
     groups = [one.size.group for one in measured]
     counts = Counts.of(people, groups, table.bins, rule.thresholds)
     rounding = None
     if bare.resolution_bits < EXACT_BITS and fitted_on_these is None:
-        rounding = _loss_bounds(bare, table, rule, min_share)
-    shared = None
+        rounding = _loss_bounds(bare, table, rule)
     shared_losses = None
     if atoms.shared is not None:
-        shared = atoms
-        shared_losses = _loss_bounds(atoms, table, rule, min_share)
+        shared_losses = _loss_bounds(atoms, table, rule)
     claims = _all_claims(decisions, shown, cells_unsure=ranges_unsure(shared_losses))
     return Findings(
         rule=rule,
@@ -330,21 +313,43 @@ def find(
         shown=shown,
         claims=claims,
         untested=untested,
-        min_share=min_share,
+        min_share=rule.share_of(table.bins),
         fitted_on_these=fitted_on_these,
         counts=counts,
-        shared=shared,
+        shared=None if atoms.shared is None else atoms,
         shared_losses=shared_losses,
     )
 
 
-def _loss_bounds(
-    atoms: Atoms, table: Categories, rule: AuditSettings, min_share: float
-) -> LossBounds:
-    """What the losses of the exact scores can be."""
-    return loss_bounds(
-        atoms, table, rho=rule.rho, min_share=min_share, min_people=rule.min_people
+def _tables(
+    table: Categories,
+    noise: Chance,
+    measured: list[Profile],
+    decisions: Decisions,
+    rule: AuditSettings,
+    patterns: Patterns,
+) -> AuditTables:
+    """What is shown of groups, cells, curves and thresholds."""
+    min_share = rule.share_of(table.bins)
+    any_error = decisions.any_error
+    return AuditTables(
+        groups=groups_table(measured, decisions, patterns),
+        categories=categories_table(table, noise, rule, min_share, any_error=any_error),
+        losses=losses(table, noise, rule.rho),
+        debiased=debiased(table, noise, rule.rho),
+        curves=stacked(measured, "curve"),
+        net_benefit=stacked(measured, "thresholds"),
+        distribution=stacked(measured, "bars"),
+        tests=tests_table(decisions.tests),
+        smallest_alpha=smallest_alpha_table(table, gamma=rule.gamma, rho=rule.rho),
     )
+
+
+def _loss_bounds(atoms: Atoms, table: Categories, rule: AuditSettings) -> LossBounds:
+    """What the losses of the exact scores can be."""
+    share = rule.share_of(table.bins)
+    people = rule.min_people
+    return loss_bounds(atoms, table, rho=rule.rho, min_share=share, min_people=people)
 
 
 def _check_enough(everybody: Sample, within: float | None) -> None:

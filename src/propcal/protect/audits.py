@@ -167,13 +167,14 @@ class _ProtectedFindings:
         for name in ("certain_within", "shown_within"):
             columns[name] = self._largest_errors(exact[name])
 
-        limits: list[tuple[Any, Any] | None] = [None] * self.n_groups
-        small = self.shown.small[:, : self.n_groups].any(axis=0)
-        for i in np.flatnonzero(small).tolist():
-            ratio = float(exact["observed_expected"].iloc[i])
-            limits[i] = self.shown.limits_at(i, exact["finding"].iloc[i], ratio)
-        columns["limits"] = limits
         sets = range(self.n_groups)
+        small = self.shown.small[:, sets].any(axis=0)
+        findings = exact["finding"].tolist()
+        ratios = exact["observed_expected"].tolist()
+        limits: list[tuple[Any, Any] | None] = [None] * self.n_groups
+        for i in np.flatnonzero(small).tolist():
+            limits[i] = self.shown.limits_at(i, findings[i], ratios[i])
+        columns["limits"] = limits
         return shown_table(exact, self.shown, sets, self.large, **columns)
 
     def _largest_errors(self, exact: pd.Series) -> list[float]:
@@ -183,7 +184,8 @@ class _ProtectedFindings:
         scale = 10**P_DIGITS
         rounded_up = np.ceil(exact.to_numpy(dtype=np.float64) * scale) / scale
         is_shown = self.large | np.isnan(rounded_up)
-        return [float(x) for x in np.where(is_shown, rounded_up, np.inf)]
+        errors: list[float] = np.where(is_shown, rounded_up, np.inf).tolist()
+        return errors
 
     def _of_many(self, groups: pd.Series) -> pd.Series:
         """Whether each name is that of a group of many people."""
@@ -200,21 +202,21 @@ class _ProtectedFindings:
         shown = curves[self._of_many(curves["group"]) & inner]
         return shown.round(CURVE_DIGITS).reset_index(drop=True)
 
-    def _measured(self) -> list[int]:
-        """Groups that have thresholds and bars in the audit."""
+    def _measured(self) -> list[tuple[int, str]]:
+        """Places and names of the groups that have thresholds and bars in the audit."""
         measured = set(self.exact.shown.distribution["group"])
-        return [g for g, name in enumerate(self.names) if name in measured]
+        return [(g, name) for g, name in enumerate(self.names) if name in measured]
 
     def _net_benefit(self) -> pd.DataFrame:
         """The decision curves of groups whose counts are shown."""
         design_effect = self.exact.shown.groups["design_effect"].round(EFFECT_DIGITS)
         effect = design_effect.clip(lower=SMALLEST_EFFECT).to_numpy()
-        columns = {
-            self.names[g]: self._decision_curve(g, effect[g])
-            for g in self._measured()
-            if self.shown.known[g]
-        }
-        return stacked_columns(columns)
+        known = self.shown.known
+        columns_of = {}
+        for g, name in self._measured():
+            if known[g]:
+                columns_of[name] = self._decision_curve(g, effect[g])
+        return stacked_columns(columns_of)
 
     def _decision_curve(self, g: int, effect: float) -> dict[str, Any]:
         """The decision curve of a group, from moved counts at or above each threshold;
@@ -260,16 +262,11 @@ class _ProtectedFindings:
         edges = from_grid(self.counts.bins.edges)
         of_cells = self.shown.printable[:, self.n_groups :]
         people, events = of_cells.reshape(2, -1, len(self.counts.bins))
-        columns = {
-            self.names[g]: {
-                "score_from": edges[:-1],
-                "score_to": edges[1:],
-                "people": people[g],
-                "positives": events[g],
-            }
-            for g in self._measured()
-        }
-        return stacked_columns(columns)
+        ends = {"score_from": edges[:-1], "score_to": edges[1:]}
+        columns_of = {}
+        for g, name in self._measured():
+            columns_of[name] = {**ends, "people": people[g], "positives": events[g]}
+        return stacked_columns(columns_of)
 
     def _bin_free(self) -> pd.DataFrame | None:
         """Measures without bins of groups of many people; None if there are none."""
@@ -283,7 +280,10 @@ class _ProtectedFindings:
         """Totals for notes and settings."""
         exact = self.exact.people
         people = self.shown.people_at(0)
-        missing = Sets([self.counts.missing]).shown(self.rule)
+        with_missing = Sets([self.counts.missing]).shown(self.rule)
+        missing = {}
+        for i, name in enumerate(exact.missing):
+            missing[name] = with_missing.people_at(i)
         at_ends: Any = 0
         if exact.at_ends:
             at_ends = Sets([self.counts.at_ends]).shown(self.rule).people_at(1)
@@ -291,9 +291,7 @@ class _ProtectedFindings:
             exact,
             people=people,
             positives=self.shown.events_at(0),
-            missing={
-                name: missing.people_at(i) for i, name in enumerate(exact.missing)
-            },
+            missing=missing,
             at_ends=at_ends,
             rounding=None,
             rows=self.rule.to_nearest_five(exact.rows),
@@ -344,13 +342,13 @@ def _printed_mean_squares(column: pd.Series) -> list[float]:
 
 def _left_out(report: LeftOutReport, people: Any, rule: Rule) -> LeftOutReport:
     """People left out, in all and by level; levels with small counts are not listed."""
-    by_level = {}
+    in_fives = rule.to_nearest_five
+    by_level: dict[str, list[Any]] = {}
     for name, rows in report.by.items():
-        by_level[name] = [
-            (label, rule.to_nearest_five(left), rule.to_nearest_five(total))
-            for label, left, total in rows
-            if left >= rule.fewest and total - left >= rule.fewest
-        ]
-    left = rule.to_nearest_five(report.left)
+        by_level[name] = []
+        for level, left, total in rows:
+            if min(left, total - left) >= rule.fewest:
+                by_level[name].append((level, in_fives(left), in_fives(total)))
+    left_out = in_fives(report.left)
     others = 5 * round(float(np.nan_to_num(people)) / 5)
-    return LeftOutReport(left, others + int(left), by=by_level)
+    return LeftOutReport(left_out, others + int(left_out), by=by_level)

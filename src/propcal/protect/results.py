@@ -93,10 +93,9 @@ def _changes(changes: pd.DataFrame, audits: Mapping[str, Audit]) -> pd.DataFrame
         name: audit.groups.set_index("group")["p_value"]
         for name, audit in audits.items()
     }
-    large = [
-        _is_number(p_values[score][group])
-        for score, group in zip(changes["score"], changes["group"])
-    ]
+    large = []
+    for score, group in zip(changes["score"], changes["group"]):
+        large.append(_is_number(p_values[score][group]))
     for name in ("p_value", "brier_p_value"):
         shown = [shown_p(p, many) for p, many in zip(changes[name], large)]
         changes = changes.assign(**{name: pd.Series(shown, dtype=object)})
@@ -177,14 +176,15 @@ def _differences(comparison: Comparison, audits: Mapping[str, Audit]) -> pd.Data
     """Differences of statistics are the audit's; those of O/E ratios and losses are
     between what is shown.
     """
-    groups = {name: audit.groups.set_index("group") for name, audit in audits.items()}
+    shown_of = {
+        name: (audit.losses, audit.groups.set_index("group"))
+        for name, audit in audits.items()
+    }
     rows = []
     for row in row_dicts(comparison.differences):
         measure = row["measure"]
-        base, value = (
-            _shown_value(row, column, audits[name], groups[name])
-            for column, name in (("base", comparison.base), ("value", row["score"]))
-        )
+        base = _shown_value(row, "base", *shown_of[comparison.base])
+        value = _shown_value(row, "value", *shown_of[row["score"]])
         is_shown = _is_number(base) and _is_number(value)
         difference = row["difference"]
         if is_shown and measure == "observed_expected":
@@ -209,12 +209,12 @@ def _differences(comparison: Comparison, audits: Mapping[str, Audit]) -> pd.Data
 
 
 def _shown_value(
-    row: Mapping[str, Any], column: str, audit: Audit, groups: pd.DataFrame
+    row: Mapping[str, Any], column: str, losses: pd.DataFrame, groups: pd.DataFrame
 ) -> Any:
     """What is shown of a measure under one of both scores."""
     measure = row["measure"]
     if measure in LOSSES:
-        return audit.losses.loc[measure, "value"]
+        return losses.loc[measure, "value"]
     if measure in groups:
         return groups.loc[row["group"], measure]
     return round(row[column], MEASURE_NAMES[measure].digits)
@@ -275,17 +275,20 @@ def _group(shown: ShownCounts, i: int, group: FoundGroup) -> FoundGroup:
         value = low = high = raw = NAN
     if (value > 1) != (group.value > 1):
         value = low = high = NAN  # too near to 1 to tell
+    numbers = (value, low, high, raw, group.again)
+    value, low, high, raw, again = printed(numbers, RATIO_DIGITS)
+    share = float(shown.people[i] / shown.people[0])
     return replace(
         group,
         **shown.numbers_at(i),
-        share=round(float(shown.people[i] / shown.people[0]), SHARE_DIGITS),
+        share=round(share, SHARE_DIGITS),
         predicted_after=after,
         p_value=shown_p(group.p_value, shown.large[i]),
-        value=round(value, RATIO_DIGITS),
-        low=round(low, RATIO_DIGITS),
-        high=round(high, RATIO_DIGITS),
-        raw_value=round(raw, RATIO_DIGITS),
-        again=round(group.again, RATIO_DIGITS),
+        value=value,
+        low=low,
+        high=high,
+        raw_value=raw,
+        again=again,
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import repeat
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,22 +19,18 @@ from propcal.auditing.statistics.rate_intervals import NORMAL_REACH
 from propcal.core.grid import BoolArray, FloatArray, IntArray, from_grid
 from propcal.core.groups import Group
 from propcal.numbers import (
-    RATIO_DIGITS,
     About,
     Limit,
     beside_one,
-    excludes_one,
     printed_rate,
 )
 from propcal.protect import disclosure_rule as rules
+from propcal.protect.shown_ratios import Ratio, RatioParts, moved_ratios
 
 CURVE_DIGITS = 4
 SHARE_DIGITS = 3
 NEAR = 1e-9  # edges and thresholds that are the same number
-APART = 0.0051  # from 1, where an interval that excludes it ends
 
-# O/E ratios and the ends of their intervals
-Ratio = tuple[FloatArray, FloatArray, FloatArray]
 # the different scores of sets, with the places of these
 Values = Iterable[tuple[int, ScoreValues]]
 
@@ -205,9 +201,10 @@ class ShownCounts(rules.Disclosed):
         the set of a claim.
         """
         names = [f"others{end}" for end in ENDS]
-        counts = (self.headcount.people[:, 0] - self.headcount.people[:, i])[:, None]
-        sums = (self.people, self.events, self.people * self.mean)
-        people, events, expected = (total[[0]] - total[[i]] for total in sums)
+        exact_people = self.headcount.people
+        counts = exact_people[:, [0]] - exact_people[:, [i]]
+        sums = np.array([self.people, self.events, self.people * self.mean])
+        people, events, expected = sums[:, [0]] - sums[:, [i]]
         if self.rule.small(counts).any() or not expected > 0:
             return dict.fromkeys(names, NAN)
         exact = [np.array([getattr(claim, name)]) for name in names]
@@ -274,7 +271,8 @@ class Sets:
     def shown(self, rule: rules.Rule) -> ShownCounts:
         """Move, compare and withhold."""
         headcount = Headcount.joined(self.headcounts)
-        count = np.rint(np.array([*headcount.people, headcount.people.sum(axis=0)]))
+        everybody = headcount.people.sum(axis=0)
+        count = np.rint(np.array([*headcount.people, everybody]))
         small = rule.small(headcount.different)
         few = count[: rules.PEOPLE] < rule.fewest
         people, events = self._moved_counts(headcount, count, small, rule)
@@ -401,8 +399,10 @@ def _measure_columns(
         if name == "intercept" and "observed_expected" in table:
             change = _moved_intercept(table, shown, sets)
             exact = [end + change for end in exact]
-        intervals = [beside_one(low, high, digits) for low, high in zip(*exact[1:])]
-        ends = np.array([exact[0], *np.reshape(intervals, (-1, 2)).T])
+        values, *limits = exact
+        intervals = [beside_one(low, high, digits) for low, high in zip(*limits)]
+        lows, highs = np.reshape(intervals, (-1, 2)).T
+        ends = np.array([values, lows, highs])
         ends = np.where(large, ends.round(digits), np.nan)
     else:
         return {}
@@ -441,68 +441,3 @@ def printed(
     for value, is_shown in zip(values, shown):
         rounded.append(round(float(value), digits) if is_shown else NAN)
     return rounded
-
-
-class RatioParts(NamedTuple):
-    """What O/E ratios are made of: shown counts, mean scores, and the variance that
-    moved counts add to these.
-    """
-
-    people: FloatArray
-    events: FloatArray
-    mean: FloatArray
-    mean_variance: FloatArray
-
-
-def moved_ratios(
-    exact: Sequence[FloatArray], counts: FloatArray, shown: RatioParts, moves: int = 1
-) -> Ratio:
-    """O/E ratios with 95 % intervals from shown counts, as they are printed; NaN where
-    these are.
-
-    This is where every protected O/E ratio comes from. `exact` is the ratio with its
-    interval, `counts` are the people with the outcome and without it. How much wider or
-    narrower the interval is, on either side, than that of independent people with equal
-    scores is kept, to one digit; moved counts make it wider. It excludes 1 if the exact
-    one does.
-    """
-    exact_ratio, exact_low, exact_high = exact
-    people, events, mean, mean_variance = shown
-    exact_events, exact_others = counts
-    with np.errstate(invalid="ignore", divide="ignore"):
-        value = np.where(np.isfinite(exact_ratio), events / (people * mean), np.nan)
-        binomial = exact_others / (exact_events + exact_others) / exact_events
-        of_moves = moves * rules.VARIANCE * (events**-2.0 + people**-2.0)
-        added = mean_variance / mean**2 + of_moves
-
-        def reach(exact_end: FloatArray) -> FloatArray:
-            exact_error = np.log(exact_end / exact_ratio) / NORMAL_REACH
-            effect = np.maximum(np.round(exact_error**2 / binomial, 1), 0.1)
-            variance = effect * (1 - events / people) / events + added
-            return np.asarray(NORMAL_REACH * np.sqrt(variance))
-
-        low = value * np.exp(-reach(exact_low))
-        high = value * np.exp(reach(exact_high))
-        return _agreeing((value, low, high), exact_low, exact_high)
-
-
-def _agreeing(ratio: Ratio, exact_low: FloatArray, exact_high: FloatArray) -> Ratio:
-    """Rounded numbers that say of 1 what the exact interval says."""
-    value, low, high = ratio
-    excluded = np.array(
-        [excludes_one(*ends) for ends in zip(exact_low, exact_high)], dtype=np.bool_
-    )
-    above = excluded & (exact_low > 1)
-    below = excluded & (exact_high < 1)
-    unlike = (above & (value <= 1)) | (below & (value >= 1))  # too near to 1 to tell
-
-    low = np.where(excluded, low, np.minimum(low, 1.0))
-    low = np.where(above, np.maximum(low, 1 + APART), low)
-    high = np.where(excluded, high, np.maximum(high, 1.0))
-    high = np.where(below, np.minimum(high, 1 - APART), high)
-    value = np.where(above, np.maximum(value, 1 + APART), value)
-    value = np.where(below, np.minimum(value, 1 - APART), value)
-
-    low = np.where(unlike, np.nan, low)
-    high = np.where(unlike, np.nan, high)
-    return value.round(RATIO_DIGITS), low.round(RATIO_DIGITS), high.round(RATIO_DIGITS)

@@ -4,15 +4,16 @@ methods.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from propcal.auditing.audit_tables import ENDS, row_dicts
+from propcal.auditing.audit_tables import row_dicts
 from propcal.auditing.compare import loss_of_everybody
 from propcal.auditing.statistics.rate_intervals import NORMAL_REACH, wilson_interval
+from propcal.core.grid import FloatArray
 from propcal.core.groups import Group
 from propcal.documents.blocks import (
     RATIO,
@@ -41,10 +42,15 @@ from propcal.reading.periods import span_of
 MOST_BANDS = 3  # O/E ratios of groups in one picture, beside that of everybody
 MOST_LINES = 6  # colours that can be told apart
 MOST_PICTURES = 24
+MOST_TICKS = 7  # of a wide picture
+MOST_TICKS_NARROW = 4
 HIGHEST = 1000.0  # evidence that is drawn
 EVERYBODY = Group(()).name
 TEST_NAMES = {"level": "O/E ratio", "slope": "slope", "cells": "risk ranges"}
-DEFINITION = "O/E ratio: observed over expected events. Above 1 the score predicts too low, below 1 too high."
+DEFINITION = (
+    "O/E ratio: observed over expected events. Above 1 the score predicts too low, "
+    "below 1 too high."
+)
 
 
 def course_document(course: Course, title: str | None = None) -> Document:
@@ -57,54 +63,34 @@ def course_document(course: Course, title: str | None = None) -> Document:
         Outcome=identity.outcome or settings["outcome"],
         Periods=span_of(settings["periods"]),
     )
-    how = [*_methods(course), *course.notes]
-    alarm, (verdict, *details) = course.conclusion == ALARM_RAISED, course.sentences
+    steps = Items("", next_steps(course))
+    rates = "Observed and predicted rates over time"
+    methods = Items("", [*_methods(course), *course.notes])
+    blocks = [
+        _verdict(course),
+        Section("next", "What to do next", [steps], places=At.PAGE),
+        _ratios(course),
+        Section("evidence", "Evidence over time", _evidence(course), "Evidence"),
+        Section("rates", rates, _rates(course), "Rates", At.PAGE),
+        _last_period(course),
+        *_recalibration(course),
+        Section("methods", "Methods and notes", [methods], "Methods", At.PAGE),
+        Items("Notes", course.notes, places=At.TEXT),
+    ]
     return Document(
         brand="Monitoring of a risk score",
         title=title or identity.title or f"{identity.subject} over time",
         about=about,
-        blocks=[
-            VerdictBlock(
-                "wrong" if alarm else "noise",
-                verdict,
-                details,
-                "",
-                DEFINITION if alarm else "",
-            ),
-            Section(
-                "next",
-                "What to do next",
-                [Items("", next_steps(course))],
-                places=At.PAGE,
-            ),
-            Section(
-                "ratios",
-                "O/E ratio over time",
-                [ratio_plot(course)],
-                "O/E over time",
-                At.PAGE,
-            ),
-            Section("evidence", "Evidence over time", _evidence(course), "Evidence"),
-            Section(
-                "rates",
-                "Observed and predicted rates over time",
-                _rates(course),
-                "Rates",
-                At.PAGE,
-            ),
-            _last_period(course),
-            *(
-                []
-                if course.recalibration is None
-                else _recalibration(course, course.recalibration)
-            ),
-            Section(
-                "methods", "Methods and notes", [Items("", how)], "Methods", At.PAGE
-            ),
-            Items("Notes", course.notes, places=At.TEXT),
-        ],
+        blocks=blocks,
         data=course_content(course),
     )
+
+
+def _verdict(course: Course) -> VerdictBlock:
+    headline, *details = course.sentences
+    if course.conclusion == ALARM_RAISED:
+        return VerdictBlock("wrong", headline, details, "", DEFINITION)
+    return VerdictBlock("noise", headline, details, "")
 
 
 def course_sentences(course: Course) -> tuple[str, ...]:
@@ -132,18 +118,21 @@ def _right_to_within(groups: pd.DataFrame) -> list[str]:
     """How large an error is excluded over the whole time: for all people, and where the
     data say least.
     """
-    ends = zip(groups["label"], groups["ratio_low"], groups["ratio_high"])
-    limits = [
-        (max(high - 1, 1 - low), label) for label, low, high in ends if known(high)
-    ]
+    limits = []
+    for row in row_dicts(groups):
+        low = row["ratio_low"]
+        high = row["ratio_high"]
+        if known(high):
+            limits.append((max(high - 1, 1 - low), row["label"]))
     if not limits or limits[0][0] > 1:
         return []
-    (overall, everybody), (most, group) = (
-        limits[0],
-        max(limits, key=lambda limit: limit[0]),
-    )
-    least = [f"{at_most(most)} ({group})"] if group != everybody else []
-    return [f"{at_most(overall)} for {everybody}", *least]
+
+    overall, everybody = limits[0]
+    largest, group = max(limits, key=lambda limit: limit[0])
+    texts = [f"{at_most(overall)} for {everybody}"]
+    if group != everybody:
+        texts.append(f"{at_most(largest)} ({group})")
+    return texts
 
 
 def recalibration_sentence(recalibration: Recalibration) -> str:
@@ -167,67 +156,107 @@ def _methods(course: Course) -> list[str]:
     return wording.methods(course, _reference(course), kinds, standing)
 
 
-def _time_axis(course: Course, most: int) -> Axis:
+def _labels(course: Course) -> dict[str, str]:
+    return dict(zip(course.groups["group"], course.groups["label"]))
+
+
+def _time_axis(course: Course, most_ticks: int) -> Axis:
     periods = course.settings["periods"]
-    step = -(-len(periods) // most)
+    step = -(-len(periods) // most_ticks)
     ticks = [(float(i), str(periods[i])) for i in range(0, len(periods), step)]
     return Axis(course.settings["every"], -0.5, len(periods) - 0.5, ticks)
 
 
-def _over_time(course: Course, group: str, *columns: str) -> list[Any]:
+def _over_time(course: Course, group: str, *columns: str) -> list[FloatArray]:
     """Columns of the table of periods for one group, as numbers; limits are unknown."""
     rows = course.periods[course.periods["group"] == group].set_index("period")
     rows = rows.reindex(course.settings["periods"])
     return [np.array(without_limits(rows[column])) for column in columns]
 
 
+def _looks(groups: Sequence[str]) -> Iterator[tuple[str, str, str]]:
+    """Groups with the looks of their line and band; everybody is black."""
+    series = 0
+    for name in groups:
+        if name == EVERYBODY:
+            yield name, "all-line", "all-band"
+        else:
+            yield name, f"series series-{series}", f"series-{series}-band"
+            series += 1
+
+
+def _ratios(course: Course) -> Section:
+    plot = ratio_plot(course)
+    title = "O/E ratio over time"
+    return Section("ratios", title, [plot], "O/E over time", At.PAGE)
+
+
 def ratio_plot(course: Course, groups: Any = None) -> Plot:
     """O/E ratios with their bands: of everybody and the groups that the verdict names,
     or those asked for.
     """
-    x = _time_axis(course, 7)
-    label = dict(zip(course.groups["group"], course.groups["label"]))
-    named = list(
-        dict.fromkeys(claim.who for claim in course.claims if claim.who != EVERYBODY)
-    )
-    drawn = [EVERYBODY, *named[:MOST_BANDS]]
-    if groups is not None:
+    claimed = dict.fromkeys(claim.who for claim in course.claims)
+    named = [name for name in claimed if name != EVERYBODY]
+    if groups is None:
+        drawn = [EVERYBODY, *named[:MOST_BANDS]]
+        more = len(named) - MOST_BANDS
+    else:
         drawn = named_groups(course.groups, groups).names
+        more = 0
+
     bands = {
         name: _over_time(course, name, RATIO, f"{RATIO}_low", f"{RATIO}_high")
         for name in drawn
     }
-    values = np.concatenate([band[0] for band in bands.values()])
-    ends = np.concatenate([end for band in bands.values() for end in band[1:]])
-    y = ratio_axis([*values, *np.clip(ends, 0.5, 2)], "O/E ratio of each period")
-    places = np.arange(len(course.settings["periods"]), dtype=np.float64)
-    lines = []
-    marks = [Mark("line", "guide", [x.low, x.high], [1.0, 1.0])]
-    looks = ((f"series-{i}", f"series series-{i}") for i in range(len(drawn)))
-    for name, band in bands.items():
-        value, low, high = (np.clip(part, y.low, y.high) for part in band)
-        look, style = ("all", "all-line") if name == EVERYBODY else next(looks)
-        if len(drawn) <= MOST_BANDS + 1:  # more would hide each other
-            marks.append(Mark("band", f"{look}-band", places, low, high))
-        lines.append(Mark("line", style, places, value, name=label[name]))
+    x = _time_axis(course, MOST_TICKS)
+    y = _axis_of_ratios(list(bands.values()))
+    marks = [
+        Mark("line", "guide", [x.low, x.high], [1.0, 1.0]),
+        *_lines_and_bands(course, bands, y),
+    ]
     if course.claims:
-        first = min(claim.raised for claim in course.claims)
-        place = course.settings["periods"].index(first)
-        lines.append(
-            Mark(
-                "line",
-                "alarm",
-                [place, place],
-                [y.low, y.high],
-                name=f"first alarm, {first}",
-            )
-        )
-    more = len(named) - MOST_BANDS if groups is None else 0
-    gaps = [(label[name], *_gaps(course, name)) for name in drawn]
+        marks.append(_first_alarm(course, y))
+
+    labels = _labels(course)
+    gaps = [(labels[name], *_gaps(course, name)) for name in drawn]
     about = {"every": course.settings["every"], "exact": course._findings.exact}
     description = words("pictures", "ratios", more=more, gaps=gaps, **about)
     heading = "Named groups and everybody" if named else "Everybody"
-    return Plot("ratio", heading, description, x, y, [*marks, *lines], 720, 300)
+    return Plot("ratio", heading, description, x, y, marks, 720, 300)
+
+
+def _axis_of_ratios(bands: Sequence[Sequence[FloatArray]]) -> Axis:
+    """An axis that holds all O/E ratios, and their bands between 0.5 and 2."""
+    values = np.concatenate([value for value, _, _ in bands])
+    ends = np.concatenate([end for _, low, high in bands for end in (low, high)])
+    shown = [*values, *np.clip(ends, 0.5, 2)]
+    return ratio_axis(shown, "O/E ratio of each period")
+
+
+def _lines_and_bands(
+    course: Course, bands: dict[str, list[FloatArray]], y: Axis
+) -> list[Mark]:
+    """A line for each group, above the bands; more than a few bands would hide each
+    other.
+    """
+    labels = _labels(course)
+    places = np.arange(len(course.settings["periods"]), dtype=np.float64)
+    areas = []
+    lines = []
+    for name, line_look, band_look in _looks(list(bands)):
+        value, low, high = (np.clip(part, y.low, y.high) for part in bands[name])
+        areas.append(Mark("band", band_look, places, low, high))
+        lines.append(Mark("line", line_look, places, value, name=labels[name]))
+    if len(bands) > MOST_BANDS + 1:
+        return lines
+    return [*areas, *lines]
+
+
+def _first_alarm(course: Course, y: Axis) -> Mark:
+    first = min(claim.raised for claim in course.claims)
+    place = course.settings["periods"].index(first)
+    name = f"first alarm, {first}"
+    return Mark("line", "alarm", [place, place], [y.low, y.high], name=name)
 
 
 def _gaps(course: Course, group: str) -> tuple[int, int]:
@@ -246,43 +275,45 @@ def _evidence(course: Course) -> list[Block]:
 
 def evidence_plot(course: Course, groups: Any = None) -> Plot:
     """The adjusted evidence of each group, on a log scale, with the alarm line."""
-    x = _time_axis(course, 7)
     order = list(course.ranked["group"])
     if groups is not None:
         order = named_groups(course.groups, groups).names
-    marks_of_axis = {
-        1: "≤ 1",
-        5: "5",
-        ALARM: f"{ALARM:g}",
-        100: "100",
-        HIGHEST: f"≥ {HIGHEST:,.0f}",
-    }
-    y = Axis("evidence", 1.0, HIGHEST, list(marks_of_axis.items()), log=True)
-    best = (
-        course.evidence.groupby(["group", "period"], sort=False)["evidence"]
-        .max()
-        .unstack("period")
-    )
-    values = np.clip(best[course.settings["periods"]].astype(float), y.low, y.high)
-    label = dict(zip(course.groups["group"], course.groups["label"]))
+    x = _time_axis(course, MOST_TICKS)
+    y = _axis_of_evidence()
+    values = _highest_evidence(course, y)
+    labels = _labels(course)
     places = np.arange(values.shape[1], dtype=np.float64)
 
-    def line(name: str, look: str, known_as: str = "") -> Mark:
-        return Mark("line", look, places, values.loc[name].to_numpy(), name=known_as)
+    marks = [
+        Mark("line", "all-thin", places, values.loc[name].to_numpy())
+        for name in reversed(order[MOST_LINES:])
+    ]
+    for name, look, _ in _looks(order[:MOST_LINES]):
+        evidence = values.loc[name].to_numpy()
+        marks.append(Mark("line", look, places, evidence, name=labels[name]))
+    alarm = [ALARM, ALARM]
+    marks.append(Mark("line", "alarm", [x.low, x.high], alarm, name="alarm line"))
+    heading = "Evidence of each group"
+    text = words("pictures", "evidence", alarm=ALARM)
+    return Plot("evidence-picture", heading, text, x, y, marks, 720, 300)
 
-    marks = [line(name, "all-thin") for name in reversed(order[MOST_LINES:])]
-    looks = iter(f"series series-{i}" for i in range(MOST_LINES))
-    for name in order[:MOST_LINES]:
-        marks.append(
-            line(name, "all-line" if name == EVERYBODY else next(looks), label[name])
-        )
-    marks.append(
-        Mark("line", "alarm", [x.low, x.high], [ALARM, ALARM], name="alarm line")
-    )
-    description = words("pictures", "evidence", alarm=ALARM)
-    return Plot(
-        "evidence-picture", "Evidence of each group", description, x, y, marks, 720, 300
-    )
+
+def _axis_of_evidence() -> Axis:
+    ticks = [
+        (1.0, "≤ 1"),
+        (5.0, "5"),
+        (ALARM, f"{ALARM:g}"),
+        (100.0, "100"),
+        (HIGHEST, f"≥ {HIGHEST:,.0f}"),
+    ]
+    return Axis("evidence", 1.0, HIGHEST, ticks, log=True)
+
+
+def _highest_evidence(course: Course, y: Axis) -> pd.DataFrame:
+    """The highest evidence of any test, by group and period."""
+    by_group = course.evidence.groupby(["group", "period"], sort=False)["evidence"]
+    best = by_group.max().unstack("period")
+    return best[course.settings["periods"]].astype(float).clip(y.low, y.high)
 
 
 COURSE_CHARTS: dict[str, Callable[..., Plot]] = {
@@ -294,66 +325,59 @@ COURSE_CHARTS: dict[str, Callable[..., Plot]] = {
 def _groups(course: Course) -> Table:
     rows = row_dicts(course.ranked)
     for row in rows:
-        row |= {
-            "look": "high" if row["named"] else "",
-            "raised": row["raised"] or "no alarm",
-        }
-        row |= {"test": TEST_NAMES[row["highest_test"]] if row["highest"] > 1 else ""}
-        row |= {"finding": wording.what_is_left(row)}
-    reference = course.settings["reference"]
-    return table(
-        "evidence",
-        rows,
-        "groups",
-        claims=course.claims,
-        reference=reference,
-        alarm=ALARM,
-    )
+        row["look"] = "high" if row["named"] else ""
+        row["raised"] = row["raised"] or "no alarm"
+        row["test"] = TEST_NAMES[row["highest_test"]] if row["highest"] > 1 else ""
+        row["finding"] = wording.what_is_left(row)
+    about = {"claims": course.claims, "reference": course.settings["reference"]}
+    return table("evidence", rows, "groups", alarm=ALARM, **about)
 
 
 def _rates(course: Course) -> list[Block]:
     """Observed and predicted rates of each group, the named ones first."""
-    known = course.periods[np.isfinite(without_limits(course.periods["outcome_rate"]))]
-    shown = [name for name in course.ranked["group"] if name in set(known["group"])][
-        :MOST_PICTURES
-    ]
+    measured = np.isfinite(without_limits(course.periods["outcome_rate"]))
+    with_rates = set(course.periods.loc[measured, "group"])
+    shown = [name for name in course.ranked["group"] if name in with_rates]
+    shown = shown[:MOST_PICTURES]
     more = len(course.groups) - len(shown)
-    below = words(
-        "tables", "rates_over_time", more=more, gaps=len(known) < len(course.periods)
-    )
+    below = words("tables", "rates_over_time", more=more, gaps=not measured.all())
     periods = table("periods", row_dicts(course.periods), unit=course.identity.unit)
-    plots = Plots([_rate_plot(course, group, i) for i, group in enumerate(shown)])
-    return [Paragraphs([below]), plots, Details(periods.title, [periods])]
+    plots = [_rate_plot(course, group, place) for place, group in enumerate(shown)]
+    details = Details(periods.title, [periods])
+    return [Paragraphs([below]), Plots(plots), details]
 
 
-def _rate_plot(course: Course, group: str, i: int) -> Plot:
+def _rate_plot(course: Course, group: str, place: int) -> Plot:
     """Observed rate with its 95 % band, and the predicted rate, of one group."""
     people, observed, predicted = _over_time(
         course, group, "people", "outcome_rate", "mean_score"
     )
     with np.errstate(invalid="ignore", divide="ignore"):
         low, high = wilson_interval(observed, people, NORMAL_REACH)
+    x = _time_axis(course, MOST_TICKS_NARROW)
+    y = _axis_of_rates(np.concatenate([low, high, predicted]))
+
     places = np.arange(len(people), dtype=np.float64)
     marks = [
         Mark("band", "all-band", places, low, high),
         Mark("line", "all-line", places, observed, name="observed, with 95 % band"),
         Mark("line", "one-line", places, predicted, name="predicted"),
     ]
-    label = str(course.groups["label"][course.groups["group"] == group].iloc[0])
-    y = axis_around(100 * np.concatenate([low, high, predicted]), "rate", most=4)
-    ticks = [(tick / 100, f"{text} %") for tick, text in y.ticks if 0 <= tick <= 100]
-    scale = Axis("", max(y.low, 0) / 100, min(y.high, 100) / 100, ticks)
-    rates = "observed rate (solid, with 95 % band) and predicted rate (dashed) in each period"
-    return Plot(
-        f"rates-{i}",
-        label,
-        f"{label}: {rates}.",
-        _time_axis(course, 4),
-        scale,
-        marks,
-        360,
-        200,
+    label = _labels(course)[group]
+    description = (
+        f"{label}: observed rate (solid, with 95 % band) and predicted rate (dashed) "
+        "in each period."
     )
+    return Plot(f"rates-{place}", label, description, x, y, marks, 360, 200)
+
+
+def _axis_of_rates(rates: FloatArray) -> Axis:
+    """An axis in percent that holds these rates."""
+    percent = axis_around(100 * rates, "rate", most=4)
+    ticks = [
+        (tick / 100, f"{text} %") for tick, text in percent.ticks if 0 <= tick <= 100
+    ]
+    return Axis("", max(percent.low, 0) / 100, min(percent.high, 100) / 100, ticks)
 
 
 def _last_period(course: Course) -> Section:
@@ -366,34 +390,46 @@ def _last_period(course: Course) -> Section:
     return Section("period", heading, [period], "The last period", At.TEXT | At.PAGE)
 
 
-def _recalibration(course: Course, recalibration: Recalibration) -> list[Block]:
-    """Whether recalibrating would help, and what it does to each group."""
-    named = recalibration.comparison.audits[RECALIBRATED].labels
-    found = recalibration.comparison.differences
-    label = named | dict(zip(course.groups["group"], course.groups["label"]))
-    loss = {
-        row["group"]: row for row in row_dicts(found[found["measure"] == "log_loss"])
-    }
-    rows = [
-        {
-            "label": label.get(row["group"], row["group"]),
-            "before": row["base"],
-            "after": row["value"],
-        }
-        | {
-            f"change{end}": loss[row["group"]][name]
-            for end, name in zip(ENDS, ("difference", "low", "high"))
-        }
-        for row in row_dicts(
-            found[(found["measure"] == RATIO) & found["group"].isin(loss)]
-        )
-    ]
+def _recalibration(course: Course) -> list[Block]:
+    """Whether recalibrating would help, and what it does to each group, if that was
+    asked.
+    """
+    recalibration = course.recalibration
+    if recalibration is None:
+        return []
+    rows = _recalibrated_rows(course, recalibration)
     heading = "Would recalibrating help?"
+    sentence = recalibration.sentence
     blocks: list[Block] = [
-        Paragraphs([recalibration.sentence]),
+        Paragraphs([sentence]),
         table("recalibrated", rows, judged=span_of(recalibration.judged)),
     ]
     return [
-        Paragraphs([recalibration.sentence], heading, At.TEXT),
+        Paragraphs([sentence], heading, At.TEXT),
         Section("recalibration", heading, blocks, "Recalibration", At.PAGE),
     ]
+
+
+def _recalibrated_rows(
+    course: Course, recalibration: Recalibration
+) -> list[dict[str, Any]]:
+    """O/E ratios of each group before and after, and the change of its log loss."""
+    labels = recalibration.comparison.audits[RECALIBRATED].labels | _labels(course)
+    found = recalibration.comparison.differences
+    losses = found[found["measure"] == "log_loss"]
+    loss_of = {row["group"]: row for row in row_dicts(losses)}
+    ratios = found[(found["measure"] == RATIO) & found["group"].isin(loss_of)]
+
+    rows = []
+    for row in row_dicts(ratios):
+        loss = loss_of[row["group"]]
+        shown = {
+            "label": labels.get(row["group"], row["group"]),
+            "before": row["base"],
+            "after": row["value"],
+            "change": loss["difference"],
+            "change_low": loss["low"],
+            "change_high": loss["high"],
+        }
+        rows.append(shown)
+    return rows

@@ -58,16 +58,15 @@ def report(
     discovery: Any = None,
     sites: Any = None,
 ) -> Document:
-    """What may be handed on; counts that are protected already stay so."""
-    changed = _correction(correction, certificate)
-    found = _discovery(discovery, suppress)
-    extras = Extras(title=title or "", changed=changed, found=found, suppress=suppress)
+    """The report for release; counts that are protected already stay so."""
+    extras = Extras(
+        title=title or "",
+        changed=_correction(correction, certificate),
+        found=_discovery(discovery, suppress),
+        suppress=suppress,
+    )
     if sites is not None:
-        section = sites_section(protected_sites(sites, suppress))
-        extras = replace(
-            extras, last=[section], links=[("sites", "Sites", f"{sites.headline}.")]
-        )
-        extras = replace(extras, sites=sites.headline if sites.claims else "")
+        extras = _with_sites(extras, sites, suppress)
     assert isinstance(result, (Audit, Comparison))
     shown = protected(result, Rule(suppress).fewest)
     if isinstance(shown, Comparison):
@@ -75,21 +74,30 @@ def report(
     return audit_document(shown, extras)
 
 
+def _with_sites(extras: Extras, sites: Any, suppress: int) -> Extras:
+    """A section on sites, and a link to it; the verdict says so if any is wrong."""
+    return replace(
+        extras,
+        last=[sites_section(protected_sites(sites, suppress))],
+        links=[("sites", "Sites", f"{sites.headline}.")],
+        sites=sites.headline if sites.claims else "",
+    )
+
+
 def _correction(correction: Any, certificate: Any) -> list[Section]:
     """What a correction does, and what its fit says of its own cells, without their
     counts.
     """
-    if correction is None:
-        blocks = []
-    else:
-        blocks = correction_blocks(correction_of(correction))
-    if certificate is not None:
-        summary = certificate
-    else:
+    blocks: list[Block] = []
+    if correction is not None:
+        blocks += correction_blocks(correction_of(correction))
+    summary = certificate
+    if summary is None:
         summary = getattr(correction, "certificate_", None)
-    if summary is not None and not isinstance(summary, FitSummary):
-        raise wrong_type("certificate", "a FitSummary", summary)
-    blocks += [] if summary is None else fit_blocks(summary)
+    if summary is not None:
+        if not isinstance(summary, FitSummary):
+            raise wrong_type("certificate", "a FitSummary", summary)
+        blocks += fit_blocks(summary)
     if blocks:
         return [Section("correction", "The correction", blocks, "Correction", At.PAGE)]
     return []
@@ -99,9 +107,8 @@ def _discovery(found: Any, suppress: int) -> list[Section]:
     """Groups that a search found."""
     if found is None:
         return []
-    from propcal.discovery.discovery import (
-        Discovery,
-    )  # which imports numba; a page without one does not
+    # imports numba; a page without a search does not
+    from propcal.discovery.discovery import Discovery
     from propcal.documents.discovery import discovery_section
 
     if not isinstance(found, Discovery):
@@ -119,36 +126,52 @@ def comparison_document(
     comparison: Comparison, extras: Extras | None = None
 ) -> Document:
     """The document of a comparison, whose counts may be protected."""
-    name, audit = [*comparison.audits.items()][-1]
+    extras = extras or Extras()
+    name, audit = _last_score(comparison)
     unchanged = name in comparison.unchanged
-    ways = [claim.direction for claim in comparison.claims_of(name)]
-    lower = (
-        comparison.changes.loc[comparison.changes["score"] == name, "brier_change"]
-        == LOWER
-    )
-    steps = next_steps(
-        audit, name, ways.count(WORSE), ways.count(BETTER) + int(lower.sum())
-    )
     if unchanged:
         steps = unchanged_steps(audit, comparison.base)
-    compared = [
-        f"For comparison, “{other}”: {one.verdict.conclusion}. {' '.join(_besides_conclusion(one))}"
-        for other, one in comparison.audits.items()
-        if other != name and not unchanged
-    ]
-    extras = extras or Extras()
-    given = replace(
+    else:
+        steps = _steps(comparison, name, audit)
+    extended = replace(
         extras,
         score=name,
         before=None if unchanged else comparison.audits[comparison.base],
         verdicts=_verdicts(comparison, extras),
         steps=steps,
-        compared=compared,
+        compared=[] if unchanged else _other_verdicts(comparison, name),
         changed=[_changes(comparison), *extras.changed],
         notes=comparison.all_notes,
         content=lambda: comparison_content(comparison),
     )
-    return audit_document(audit, given)
+    return audit_document(audit, extended)
+
+
+def _last_score(comparison: Comparison) -> tuple[str, Audit]:
+    """The score that a page is about, with its audit."""
+    return list(comparison.audits.items())[-1]
+
+
+def _steps(comparison: Comparison, name: str, audit: Audit) -> list[str]:
+    """What to do with a score that changes somebody; a lower Brier score counts as
+    better for a group.
+    """
+    directions = [claim.direction for claim in comparison.claims_of(name)]
+    changes = comparison.changes[comparison.changes["score"] == name]
+    lower = int((changes["brier_change"] == LOWER).sum())
+    better = directions.count(BETTER) + lower
+    return next_steps(audit, name, directions.count(WORSE), better)
+
+
+def _other_verdicts(comparison: Comparison, name: str) -> list[str]:
+    """What the audits of the other scores come to."""
+    texts = []
+    for other, audit in comparison.audits.items():
+        if other != name:
+            rest = " ".join(_besides_conclusion(audit))
+            conclusion = audit.verdict.conclusion
+            texts.append(f"For comparison, “{other}”: {conclusion}. {rest}")
+    return texts
 
 
 def _besides_conclusion(audit: Audit) -> Sequence[str]:
@@ -156,40 +179,36 @@ def _besides_conclusion(audit: Audit) -> Sequence[str]:
     conclusion.
     """
     verdict = audit.verdict
-    repeats = (
-        verdict.conclusion in (MISCALIBRATED, NONE_FOUND)
-        and not verdict.ranks_backwards
-    )
-    return verdict.sentences[1:] if repeats else verdict.sentences
+    plain_conclusion = verdict.conclusion in (MISCALIBRATED, NONE_FOUND)
+    if plain_conclusion and not verdict.ranks_backwards:
+        return verdict.sentences[1:]
+    return verdict.sentences
 
 
 def _verdicts(comparison: Comparison, extras: Extras) -> list[Block]:
     """Of each score in a terminal or a notebook; a page is about the last one."""
-    name, audit = [*comparison.audits.items()][-1]
     blocks: list[Block] = []
-    for other, one in comparison.audits.items():
-        if other == comparison.base:
-            changes = []
-        else:
-            changes = comparison.sentences(other)
-        block = verdict_block(one, other)
+    for name, audit in comparison.audits.items():
+        changes: Sequence[str] = []
+        if name != comparison.base:
+            changes = comparison.sentences(name)
+        block = verdict_block(audit, name)
         rest = block.sentences
-        if other in comparison.unchanged:
-            rest = unchanged_steps(one, comparison.base)
-        blocks.append(
-            replace(block, sentences=_brief(changes, rest), places=At.SCREEN | At.CARD)
-        )
+        if name in comparison.unchanged:
+            rest = unchanged_steps(audit, comparison.base)
+        texts = _brief(changes, rest)
+        blocks.append(replace(block, sentences=texts, places=At.SCREEN | At.CARD))
+
+    last, audit = _last_score(comparison)
     tone, text = last_headline(comparison)
-    brief = _brief(comparison.sentences(name), audit.verdict.sentences)
-    return [
-        *blocks,
-        VerdictBlock(tone, text, brief, places=At.WRITTEN, links=extras.links),
-    ]
+    brief = _brief(comparison.sentences(last), audit.verdict.sentences)
+    written = VerdictBlock(tone, text, brief, places=At.WRITTEN, links=extras.links)
+    return [*blocks, written]
 
 
 def last_headline(comparison: Comparison) -> tuple[str, str]:
     """Tone and words of the headline on the last score."""
-    name, audit = [*comparison.audits.items()][-1]
+    name, audit = _last_score(comparison)
     tone, text = headline(audit)
     nobody = " changes nobody" if name in comparison.unchanged else ""
     return tone, f"{capital(name)}{nobody}: {text[0].lower()}{text[1:]}"
@@ -199,70 +218,73 @@ def _brief(changes: Sequence[str], verdict: Sequence[str]) -> list[str]:
     """What changed, then what the audit says; the first two sentences of the audit are
     never left out.
     """
-    return [*changes[: min(MOST_CHANGES, MOST_SENTENCES - len(verdict[:2]))], *verdict][
-        :MOST_SENTENCES
-    ]
+    room = MOST_SENTENCES - len(verdict[:2])
+    texts = [*changes[: min(MOST_CHANGES, room)], *verdict]
+    return texts[:MOST_SENTENCES]
 
 
 def effect_sentences(comparison: Comparison, name: str) -> list[str]:
     """What changed for whom, and the typical gap of a cell before and after, which
     could be chance.
     """
-    typical = [
-        comparison.audits[each].debiased["rms"]["mc"]
-        for each in (comparison.base, name)
-    ]
-    if not all(map(known, typical)) or name in comparison.unchanged:
-        return comparison.sentences(name)
-    changes = comparison.differences
-    change = changes[
-        (changes["score"] == name) & (changes["measure"] == "mc_mean_square")
-    ]
+    sentences = comparison.sentences(name)
+    audits = comparison.audits
+    before = audits[comparison.base].debiased["rms"]["mc"]
+    after = audits[name].debiased["rms"]["mc"]
+    if not known(before) or not known(after) or name in comparison.unchanged:
+        return sentences
+
+    changes = comparison.differences[comparison.differences["score"] == name]
+    change = changes[changes["measure"] == "mc_mean_square"]
     sure = bool(((change["low"] > 0) | (change["high"] < 0)).any())
-    return [
-        *comparison.sentences(name),
-        wording.typical_gap(*typical, sure=sure),
-    ]
+    return [*sentences, wording.typical_gap(before, after, sure=sure)]
 
 
 def _changes(comparison: Comparison) -> Section:
+    """Each score in comparison with the base, with its verdict if it was not shown
+    whole.
+    """
     blocks: list[Block] = []
-    for i, name in enumerate([*comparison.audits][1:]):
+    for place, name in enumerate([*comparison.audits][1:]):
         heading = f"{name} compared with {comparison.base}"
-        blocks.append(
-            Paragraphs(effect_sentences(comparison, name), heading, places=At.WRITTEN)
-        )
+        effects = effect_sentences(comparison, name)
+        blocks.append(Paragraphs(effects, heading, places=At.WRITTEN))
         verdict = comparison.audits[name].verdict.sentences
         if verdict[-1] not in _brief(comparison.sentences(name), verdict):
             blocks.append(Paragraphs(verdict, f"Verdict on {name}", places=At.WRITTEN))
         if name not in comparison.unchanged:
-            about = comparison, name, i, heading
+            about = comparison, name, place, heading
             blocks += [Beside(_tables(*about), even=True), *_flags(*about)]
-    return Section(
-        "change", "Before and after", blocks, link="Before and after", places=At.FULL
-    )
+    title = "Before and after"
+    return Section("change", title, blocks, link=title, places=At.FULL)
 
 
-def _tables(comparison: Comparison, name: str, i: int, heading: str) -> list[Block]:
+def _tables(comparison: Comparison, name: str, place: int, heading: str) -> list[Block]:
     """Measures before and after: of everybody, and of each group."""
     found = comparison.differences[comparison.differences["score"] == name]
     overall = found["group"].isin(OVERALL)
     rows = [_change(row) for row in row_dicts(found[overall])]
-    blocks: list[Block] = [table("overall", rows, f"overall-{i}", heading=heading)]
+    blocks: list[Block] = [table("overall", rows, f"overall-{place}", heading=heading)]
+
     brier = {row["group"]: row for row in row_dicts(found[found["measure"] == "brier"])}
     labels = comparison.audits[name].labels
-    groups = [
-        {name: value for name, value in _change(row).items() if name != "digits"}
-        | {"label": labels.get(row["group"], row["group"])}
-        | {f"brier_{end}": brier[row["group"]][end] for end in ("low", "high")}
-        for row in row_dicts(found[~overall & (found["measure"] == RATIO)])
-    ]
+    groups = []
+    for row in row_dicts(found[~overall & (found["measure"] == RATIO)]):
+        group = row["group"]
+        change = _change(row)
+        del change["digits"]  # each column has its own
+        change["label"] = labels.get(group, group)
+        change["brier_low"] = brier[group]["low"]
+        change["brier_high"] = brier[group]["high"]
+        groups.append(change)
     if groups:
-        blocks.append(table("each-group", groups, f"each-group-{i}", heading=heading))
+        key = f"each-group-{place}"
+        blocks.append(table("each-group", groups, key, heading=heading))
     return blocks
 
 
 def _change(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A measure before and after, with the interval of its change."""
     measure = MEASURE_NAMES[row["measure"]]
     low = row["low"]
     high = row["high"]
@@ -281,23 +303,24 @@ def _change(row: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _flags(comparison: Comparison, name: str, i: int, heading: str) -> list[Block]:
+def _flags(comparison: Comparison, name: str, place: int, heading: str) -> list[Block]:
     """Who is newly flagged and no longer; groups in which nobody is, or too few to
     tell, are left out.
     """
-    found = comparison.flags[comparison.flags["score"] == name]
-    pairs = zip(found["newly_flagged"], found["no_longer_flagged"])
-    found = found.loc[
-        [any(n != 0 and not isinstance(n, Limit) for n in pair) for pair in pairs]
-    ]
+    flags = comparison.flags[comparison.flags["score"] == name]
+    rows = [row for row in row_dicts(flags) if _somebody_crosses(row)]
+    thresholds = dict.fromkeys(row["threshold"] for row in rows)
     blocks: list[Block] = []
-    for place, threshold in enumerate(found["threshold"].unique()):
-        rows = row_dicts(found[found["threshold"] == threshold])
-        label = threshold_label(threshold)
-        blocks.append(
-            table("flags", rows, f"flags-{i}-{place}", heading=heading, threshold=label)
-        )
+    for i, threshold in enumerate(thresholds):
+        of_this = [row for row in rows if row["threshold"] == threshold]
+        about = {"heading": heading, "threshold": threshold_label(threshold)}
+        blocks.append(table("flags", of_this, f"flags-{place}-{i}", **about))
     return blocks
+
+
+def _somebody_crosses(row: Mapping[str, Any]) -> bool:
+    counts = (row["newly_flagged"], row["no_longer_flagged"])
+    return any(count != 0 and not isinstance(count, Limit) for count in counts)
 
 
 def change_sentences(comparison: Comparison, name: str) -> list[str]:

@@ -1,8 +1,7 @@
-"""Pictures in scikit-learn's manner: `from_predictions`, `from_audit`, `plot`, `ax_`
-and `figure_`.
+"""Pictures in scikit-learn's manner: displays with `plot`, `ax_` and `figure_`.
 
-They draw what `Audit.plot` and `Comparison.plot` draw, and need matplotlib: pip install
-"propcal[plots]".
+They are made by `from_predictions` or `from_audit`, draw what `Audit.plot` and
+`Comparison.plot` draw, and need matplotlib: pip install "propcal[plots]".
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ def test_a_module_uses_every_macro_of_its_template_and_no_others(template):
     code = template.with_suffix(".py").read_text()
     macros = set(re.findall(r"macro (\w+)", text))
     assert macros
-    assert set(re.findall(r"""\bsay\(\s*["'](\w+)["']""", code)) <= macros
+    assert set(re.findall(r"""\bsay(?:_if)?\(\s*["'](\w+)["']""", code)) <= macros
     calls = [
         name for name in macros if f"{name}(" in text.replace(f"macro {name}(", "")
     ]

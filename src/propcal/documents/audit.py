@@ -1,5 +1,6 @@
-"""What an audit says, as one document: the first screen, groups, risk ranges,
-thresholds, pictures and methods.
+"""What an audit says, as one document.
+
+The first screen, groups, risk ranges, thresholds, pictures and methods.
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
-"""Overall performance in four pictures, what each group adds to them, and the curves of
-groups.
+"""Overall performance in four pictures, onto which a page draws any group.
+
+Each group has its marks, tables and sentences for them; its calibration curve is also a
+small picture of its own.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What an audit says in sentences: verdict, notes, what the data cannot tell, what to
-do next, and methods.
+"""What an audit says in sentences, from its findings and tables.
 
-The verdict tells claims, the broadest first; every front end prints its sentences.
+Verdict, notes, what the data cannot tell, what to do next, and methods. The verdict
+tells claims, the broadest first; every front end prints its sentences.
 """
 
 from __future__ import annotations
@@ -24,7 +24,15 @@ from propcal.auditing.loss_intervals import RATIO_ERROR, ranges_unsure, shared_b
 from propcal.auditing.statistics.measures import reversed_area
 from propcal.core.atoms import Atoms
 from propcal.core.groups import MISSING
-from propcal.documents.blocks import At, Block, Details, Items, Paragraphs, Section
+from propcal.documents.blocks import (
+    At,
+    Block,
+    Details,
+    Items,
+    Paragraphs,
+    Section,
+    Table,
+)
 from propcal.documents.sentences import methods, notes, verdict
 from propcal.documents.sentences import next_steps as steps
 from propcal.documents.sentences.notes import fitting_note, reversed_ranking
@@ -293,46 +301,46 @@ def next_steps(
     return steps.next_steps(audit, correction, mostly_unjudged=mostly_unjudged(audit))
 
 
-def methods_section(audit: Audit, notes: Sequence[str], suppress: int) -> Section:
+def methods_section(audit: Audit, all_notes: Sequence[str], suppress: int) -> Section:
     """Methods, notes and settings; a short terminal has the notes that nobody may
     miss.
     """
-    vital = [note for note in notes if isinstance(note, Note) and note.vital]
-    s = audit.settings
-    versions = {one.__name__: one.__version__ for one in (np, scipy, pd)}
-    values = {
-        "s": s,
-        "attributes": _attributes(s),
-        "seed": _seed(s),
-        "unit": audit.identity.unit,
-    }
-    values |= {
-        "versions": versions | {"Python": platform.python_version()},
-        "suppress": suppress,
-    }
-    settings, tripod = (
-        table(
-            key,
-            [
-                {"name": name, "value": value}
-                for name, value in all_words(key, **values).items()
-            ],
-        )
-        for key in ("settings", "tripod")
-    )
+    vital = [note for note in all_notes if isinstance(note, Note) and note.vital]
+    settings = _named_values("settings", **_settings(audit, suppress))
+    tripod = [Paragraphs([words("tables", "tripod")]), _named_values("tripod")]
     blocks: list[Block] = [
         Paragraphs(["This text may be quoted."], places=At.PAGE),
         Paragraphs(paragraphs(audit), places=At.WRITTEN),
-        Items("Notes", notes, places=At.FULL),
+        Items("Notes", all_notes, places=At.FULL),
         Items("Notes", vital, places=At.BRIEF),
         Details("Settings and versions", [settings], places=At.WRITTEN, printed=True),
-        Details(
-            "For a TRIPOD+AI checklist",
-            [Paragraphs([words("tables", "tripod")]), tripod],
-            printed=True,
-        ),
+        Details("For a TRIPOD+AI checklist", tripod, printed=True),
     ]
     return Section("methods", "Methods", blocks, link="Methods")
+
+
+def _named_values(part: str, **values: Any) -> Table:
+    """A part of words.toml as a table of names and values."""
+    rows = [
+        {"name": name, "value": value}
+        for name, value in all_words(part, **values).items()
+    ]
+    return table(part, rows)
+
+
+def _settings(audit: Audit, suppress: int) -> dict[str, Any]:
+    """What the table of settings and versions is filled in with."""
+    versions = {one.__name__: one.__version__ for one in (np, scipy, pd)}
+    versions["Python"] = platform.python_version()
+    settings = audit.settings
+    return {
+        "s": settings,
+        "attributes": _attributes(settings),
+        "seed": _seed(settings),
+        "unit": audit.identity.unit,
+        "versions": versions,
+        "suppress": suppress,
+    }
 
 
 def lead(audit: Audit) -> str:

@@ -1,5 +1,6 @@
-"""Blocks: what a document is made of. Results become blocks, and only renderers print
-them.
+"""Blocks: what a document is made of.
+
+Results become blocks, and only renderers print them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which groups a picture shows: those that the user names, or those that matter most."""
+"""Which groups a picture shows: those that the user names, or that matter most."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What a fit did, what its correction does to scores, and why it moved one person's
-score.
-"""
+"""What a fit did, what its correction does, and why it moved one person's score."""
 
 from __future__ import annotations
 

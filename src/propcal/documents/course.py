@@ -1,6 +1,4 @@
-"""What a monitor found: the verdict, O/E ratios and evidence over time, tables and
-methods.
-"""
+"""What a monitor found: verdict, O/E ratios and evidence over time, methods."""
 
 from __future__ import annotations
 

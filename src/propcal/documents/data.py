@@ -1,8 +1,7 @@
-"""Results for machines: as plain lists and dicts (docs/reference/audit-json.md), as
-JSON and as OpenMetrics.
+"""Results for machines: as plain lists and dicts, as JSON and as OpenMetrics.
 
-OpenMetrics are the newest numbers of a monitor, for the textfile collector of
-Prometheus.
+docs/reference/audit-json.md describes them. OpenMetrics are the newest numbers of a
+monitor, for the textfile collector of Prometheus.
 """
 
 from __future__ import annotations
@@ -45,45 +44,54 @@ def plain_value(value: Any) -> Any:
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, pd.DataFrame):
-        columns = _columns(value if value.index.name is None else value.reset_index())
-        return [dict(zip(columns, row)) for row in zip(*columns.values())]
+        return _rows(value)
     if is_dataclass(value) and not isinstance(value, type):
         value = asdict(value)
     if isinstance(value, dict):
         return {str(name): plain_value(part) for name, part in value.items()}
     if isinstance(value, (list, tuple)):
         return [plain_value(part) for part in value]
-    if isinstance(value, float) and (
-        isinstance(value, Limit) or not math.isfinite(value)
-    ):
+    if isinstance(value, Limit):
+        return None
+    if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
 
 
+def _rows(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """A dict for each row, with the index if it has a name."""
+    if table.index.name is not None:
+        table = table.reset_index()
+    columns = _columns(table)
+    return [dict(zip(columns, row)) for row in zip(*columns.values())]
+
+
 def _columns(table: pd.DataFrame) -> dict[str, list[Any]]:
     """The values of each column, as JSON has them."""
-    found: dict[str, list[Any]] = {}
+    columns: dict[str, list[Any]] = {}
     for name, column in table.items():
-        values: Any = map(plain_value, column.tolist())
         if column.dtype.kind == "f":
-            values = column.astype(object).where(np.isfinite(column), None)
-        found[str(name)] = [*values]
-    return found
+            numbers = column.astype(object).where(np.isfinite(column), None)
+            columns[str(name)] = list(numbers)
+        else:
+            columns[str(name)] = [plain_value(value) for value in column.tolist()]
+    return columns
 
 
 def _by_group(table: pd.DataFrame) -> list[dict[str, Any]]:
     """One object a group, whose columns are lists."""
     columns = _columns(table.drop(columns="group"))
-    rows: dict[str, list[int]] = {}
-    for i, group in enumerate(table["group"].tolist()):
-        rows.setdefault(group, []).append(i)
-    return [
-        {
-            "group": group,
-            **{name: [column[i] for i in places] for name, column in columns.items()},
-        }
-        for group, places in rows.items()
-    ]
+    places_of: dict[str, list[int]] = {}
+    for place, group in enumerate(table["group"].tolist()):
+        places_of.setdefault(group, []).append(place)
+
+    objects = []
+    for group, places in places_of.items():
+        one = {"group": group}
+        for name, column in columns.items():
+            one[name] = [column[place] for place in places]
+        objects.append(one)
+    return objects
 
 
 def _begin(kind: str) -> dict[str, Any]:
@@ -97,45 +105,38 @@ def _fields(result: object, names: str) -> dict[str, Any]:
 
 def audit_content(audit: Audit) -> dict[str, Any]:
     """What an audit says, as plain lists and dicts."""
-    content = _begin("audit") | _fields(audit, "settings identity")
+    content = _begin("audit")
+    content |= _fields(audit, "settings identity")
     content["verdict"] = _fields(
         audit.verdict, "conclusion text sentences claims tests"
     )
     content |= _fields(audit, "losses debiased groups categories")
-    content |= {
-        name: _by_group(getattr(audit, name))
-        for name in ("curves", "net_benefit", "distribution")
-    }
+    for name in ("curves", "net_benefit", "distribution"):
+        content[name] = _by_group(getattr(audit, name))
     content |= _fields(audit, "notes")
     if audit.bin_free is not None:
         measures = plain_value(audit.bin_free.table)
-        content["bin_free"] = {
-            "sentence": audit.bin_free.sentence,
-            "measures": measures,
-        }
+        sentence = audit.bin_free.sentence
+        content["bin_free"] = {"sentence": sentence, "measures": measures}
     return content
 
 
 def comparison_content(comparison: Comparison) -> dict[str, Any]:
     """What a comparison says, as plain lists and dicts."""
-    names = [*comparison.audits]
-    return {
-        **_begin("comparison"),
-        "base": comparison.base,
-        "audits": {
-            name: audit_content(audit) for name, audit in comparison.audits.items()
-        },
-        "unchanged": list(comparison.unchanged),
-        "sentences": {name: comparison.sentences(name) for name in names[1:]},
-        **_fields(comparison, "claims differences flags notes"),
-    }
+    audits = {name: audit_content(audit) for name, audit in comparison.audits.items()}
+    compared = list(comparison.audits)[1:]
+    content = _begin("comparison")
+    content["base"] = comparison.base
+    content["audits"] = audits
+    content["unchanged"] = list(comparison.unchanged)
+    content["sentences"] = {name: comparison.sentences(name) for name in compared}
+    return content | _fields(comparison, "claims differences flags notes")
 
 
 def discovery_content(discovery: Discovery) -> dict[str, Any]:
     """What a discovery says, as plain lists and dicts."""
-    content = _begin("discovery") | _fields(
-        discovery, "found claims overall left_out settings sentences"
-    )
+    content = _begin("discovery")
+    content |= _fields(discovery, "found claims overall left_out settings sentences")
     if discovery.protection is not None:
         content["protected"] = plain_value(discovery.protection.to_frame())
     return content
@@ -145,31 +146,29 @@ def course_content(course: Course) -> dict[str, Any]:
     """What a monitor found, as plain lists and dicts
     (docs/reference/monitor-file.md).
     """
+    names = "conclusion sentences notes claims alarms groups periods evidence"
+    content = _begin("course")
+    content |= _fields(course, names)
+    content["recalibration"] = None
     found = course.recalibration
-    recalibration = None
     if found is not None:
         recalibration = _fields(found, "answer sentence fitted judged")
         recalibration["differences"] = plain_value(found.comparison.differences)
-    names = "conclusion sentences notes claims alarms groups periods evidence"
-    content = _begin("course") | _fields(course, names)
-    return (
-        content
-        | {"recalibration": recalibration}
-        | _fields(course, "settings identity")
-    )
+        content["recalibration"] = recalibration
+    return content | _fields(course, "settings identity")
 
 
 def sites_content(sites: Sites) -> dict[str, Any]:
     """What was found across sites, as plain lists and dicts."""
-    return {
-        **_begin("sites"),
-        **_fields(sites, "conclusion headline claims sentences"),
-        "pooled": plain_value(sites.pooled.rename_axis("of")),
-        "sites": plain_value(sites.sites),
-        "summary": plain_value(sites.summary.rename_axis("measure")),
-        "travel": None if sites.travel is None else plain_value(sites.travel.table),
-        **_fields(sites, "notes identity"),
-    }
+    content = _begin("sites")
+    content |= _fields(sites, "conclusion headline claims sentences")
+    content["pooled"] = plain_value(sites.pooled.rename_axis("of"))
+    content["sites"] = plain_value(sites.sites)
+    content["summary"] = plain_value(sites.summary.rename_axis("measure"))
+    content["travel"] = None
+    if sites.travel is not None:
+        content["travel"] = plain_value(sites.travel.table)
+    return content | _fields(sites, "notes identity")
 
 
 def rounded(value: Any, digits: int = 6) -> Any:
@@ -179,15 +178,12 @@ def rounded(value: Any, digits: int = 6) -> Any:
     >>> rounded({"gap": 0.123456789, "curve": [0.123456789, 20_000.0]})
     {'gap': 0.123457, 'curve': [0.12346, 20000]}
     """
+    if isinstance(value, float):  # most of them are
+        return _rounded_number(value, digits)
     if isinstance(value, dict):
         return {key: rounded(part) for key, part in value.items()}
     if isinstance(value, list):
-        return [
-            _rounded_number(part, 5) if type(part) is float else rounded(part, 5)
-            for part in value
-        ]
-    if isinstance(value, float):
-        return _rounded_number(value, digits)
+        return [rounded(part, 5) for part in value]
     return value
 
 
@@ -202,52 +198,59 @@ def json_text(content: dict[str, Any]) -> str:
     return json.dumps(content, ensure_ascii=False, allow_nan=False, indent=1)
 
 
+Sample = tuple[dict[str, Any], Any]  # labels and a value
+
+
 def openmetrics(course: Course, state: str = "") -> str:
     """One gauge for each number, labelled by score, state and group: several monitors
     do not collide.
     """
     settings = course.settings
-    about = {"score": course.identity.score or settings["score"]} | (
-        {"state": state} if state else {}
-    )
-    # a group as it is called in code, and as people read it
-    rows = [
-        ({"group": row["group"], "label": row["label"]} | about, row)
-        for row in row_dicts(course.groups)
-    ]
+    about = {"score": course.identity.score or settings["score"]}
+    if state:
+        about["state"] = state
     end = Calendar(settings["every"], settings["timezone"]).end(course.last)
-    samples = {
+    end_of_last = datetime.combine(end, time(), UTC).timestamp()
+    samples: dict[str, list[Sample]] = {
         "version": [({"version": __version__} | about, 1.0)],
-        "last_end": [(about, datetime.combine(end, time(), UTC).timestamp())],
+        "last_end": [(about, end_of_last)],
     }
+
     lines: list[str] = []
     for column, (name, meaning) in all_words("gauges").items():
-        # a gauge: the textfile collector of Prometheus does not know the type "info"
-        if name.endswith("_seconds"):
-            unit = [f"# UNIT propcal_{name} seconds"]
+        if column in samples:
+            lines += _gauge(name, meaning, samples[column])
         else:
-            unit = []
-        lines += [
-            f"# TYPE propcal_{name} gauge",
-            *unit,
-            f"# HELP propcal_{name} {meaning}",
-        ]
-        own = samples.get(column) or [(labels, row[column]) for labels, row in rows]
-        shown = (
-            (labels, value)
-            for labels, value in own
-            if known(value) and not isinstance(value, Limit)
-        )
-        lines += [
-            f"propcal_{name}{_labels(labels)} {float(value)!r}"
-            for labels, value in shown
-        ]
+            lines += _gauge(name, meaning, _of_groups(course, column, about))
     return "\n".join([*lines, "# EOF", ""])
 
 
+def _of_groups(course: Course, column: str, about: dict[str, Any]) -> list[Sample]:
+    """A number of each group, which is called as in code and as people read it."""
+    samples = []
+    for row in row_dicts(course.groups):
+        labels = {"group": row["group"], "label": row["label"]}
+        samples.append((labels | about, row[column]))
+    return samples
+
+
+def _gauge(name: str, meaning: str, samples: list[Sample]) -> list[str]:
+    """A number with its type, unit and meaning; the textfile collector of Prometheus
+    does not know the type "info".
+    """
+    lines = [f"# TYPE propcal_{name} gauge"]
+    if name.endswith("_seconds"):
+        lines.append(f"# UNIT propcal_{name} seconds")
+    lines.append(f"# HELP propcal_{name} {meaning}")
+    for labels, value in samples:
+        if known(value) and not isinstance(value, Limit):
+            lines.append(f"propcal_{name}{_labels(labels)} {float(value)!r}")
+    return lines
+
+
 def _labels(texts: dict[str, Any]) -> str:
-    escaped = {
-        key: plain(text).replace("\\", "\\\\").replace('"', '\\"')
-        for key, text in texts.items()
-    }
-    return "{" + ",".join(f'{key}="{text}"' for key, text in escaped.items()) + "}"
+    pairs = []
+    for key, text in texts.items():
+        escaped = plain(text).replace("\\", "\\\\").replace('"', '\\"')
+        pairs.append(f'{key}="{escaped}"')
+    return "{" + ",".join(pairs) + "}"

@@ -1,6 +1,4 @@
-"""What a search for groups found: sentences and a table, for a page of its own or a
-section of a report.
-"""
+"""What a search for groups found, as a page of its own or a section of a report."""
 
 from __future__ import annotations
 

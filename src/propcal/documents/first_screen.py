@@ -1,5 +1,6 @@
-"""The first screen of the report of an audit: verdict, key figures, the picture of what
-was found, and what to do next.
+"""The first screen of the report of an audit.
+
+Headline and verdict, key figures, the picture of what was found, and what to do next.
 """
 
 from __future__ import annotations

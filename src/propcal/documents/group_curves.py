@@ -1,5 +1,6 @@
-"""The numbers behind the pictures of each group: by threshold, along its calibration
-curve, and in its histogram of scores.
+"""The numbers behind the pictures of each group.
+
+By threshold, along its calibration curve, and in its histogram of scores.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""The report of an audit or a comparison of scores: what was found, what changed from
-the base, and for whom.
+"""The report of an audit or a comparison of scores.
 
-Counts are protected. Groups that a search found, sites and a fit have sections of their
-own.
+What was found, what changed from the base, and for whom. Counts are protected. Groups
+that a search found, sites and a fit have sections of their own.
 """
 
 from __future__ import annotations

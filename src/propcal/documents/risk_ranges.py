@@ -1,5 +1,6 @@
-"""At which risks a score is wrong: cells in a heat map, losses, measures without bins,
-groups compared.
+"""At which risks a score is wrong.
+
+Cells in a heat map, losses, measures without bins, and groups compared.
 """
 
 from __future__ import annotations

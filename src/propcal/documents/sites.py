@@ -1,6 +1,4 @@
-"""What was found across sites: sentences from claims, forest and funnel pictures, and
-tables.
-"""
+"""What was found across sites: verdict, forest and funnel pictures, and tables."""
 
 from __future__ import annotations
 

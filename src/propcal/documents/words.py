@@ -1,9 +1,8 @@
-"""What documents say: standing texts, sentences whose places are filled in, and tables
-as lists of columns.
+"""What documents say: standing texts, sentences, and tables as lists of columns.
 
-words.toml has texts and tables.toml has tables. The templates in sentences/ have a macro
-for each sentence or part of one, in which a line break is a space, or nothing beside a
-tag; the module of that name decides which of them apply.
+words.toml has texts and tables.toml has tables. The templates in sentences/ have a
+macro for each sentence or part of one, in which a line break is a space, or nothing
+beside a tag; the module of that name decides which of them apply.
 """
 
 from __future__ import annotations
@@ -125,14 +124,28 @@ def words(part: str, name: str, /, **values: Any) -> str:
     return filled(_data("words.toml")[part][name], values)
 
 
+@cache
+def _macros_of(file: str) -> Any:
+    return _environment().get_template(file).module
+
+
 def sentence(file: str, name: str, /, **values: Any) -> str:
     """A sentence, or a part of one: a macro with its places filled in.
 
     >>> sentence("verdict", "untested", n=2)
     '2 subgroups are too small to test.'
     """
-    macro = getattr(_environment().get_template(file).module, name)
+    macro = getattr(_macros_of(file), name)
     return str(macro(**values))
+
+
+def sentence_if(file: str, condition: object, name: str, /, **values: Any) -> str:
+    """A part of a sentence, or nothing without the condition.
+
+    >>> sentence_if("sites", False, "and_sites_differ")
+    ''
+    """
+    return sentence(file, name, **values) if condition else ""
 
 
 def table(
@@ -141,48 +154,58 @@ def table(
     """A table of tables.toml; `values` are filled into its texts, and say which of its
     columns there are.
     """
-    found = _data("tables.toml")[name]
-    parts: dict[str, Any] = {
-        part: filled(found.get(part, ""), values) for part in ("title", "note")
+    definition = _data("tables.toml")[name]
+    options = {
+        part: definition[part]
+        for part in ("most", "item", "sortable")
+        if part in definition
     }
-    parts |= {
-        part: found[part] for part in ("most", "item", "sortable") if part in found
-    }
-    parts |= {
-        "columns": list(_columns(found["columns"], values)),
-        "places": _places(found.get("places", "")),
-    }
-    return Table(key or name, rows=rows, **parts)
+    return Table(
+        key or name,
+        filled(definition.get("title", ""), values),
+        list(_columns(definition["columns"], values)),
+        rows,
+        filled(definition.get("note", ""), values),
+        places=_places(definition.get("places", "")),
+        **options,
+    )
 
 
 def _columns(lines: Sequence[str], values: Mapping[str, Any]) -> Iterator[Column]:
-    """Columns from "key | heading | kind:digits | places"; see the head of
-    tables.toml.
+    """The columns of a table: one a line, or several given ones or shared ones in the
+    place of a name after "*".
     """
     shared = _data("tables.toml")["shared"]
     for line in lines:
-        if line[0] == "*":
-            yield from values.get(line[1:]) or _columns(
-                shared.get(line[1:], ()), values
-            )
-            continue
-        key, heading, kind, where = [*line.split(" | "), "", ""][:4]
-        where, _, condition = where.partition("if ")
-        if not condition or values[condition]:
-            kind, _, digits = kind.partition(":")
-            places = _places(where)
-            minor = "minor" in where
-            yield Column(
-                key,
-                filled(heading, values),
-                kind or "text",
-                int(digits or 2),
-                places,
-                minor,
-            )
+        name = line[1:]
+        if line[0] != "*":
+            yield from _column(line, values)
+        elif values.get(name):
+            yield from values[name]
+        else:
+            yield from _columns(shared.get(name, ()), values)
+
+
+def _column(line: str, values: Mapping[str, Any]) -> Iterator[Column]:
+    """A column from "key | heading | kind:digits | places", unless it needs a value
+    that there is not; see the head of tables.toml.
+    """
+    key, heading, kind, where = [*line.split(" | "), "", ""][:4]
+    where, _, condition = where.partition("if ")
+    if condition and not values[condition]:
+        return
+    kind, _, digits = kind.partition(":")
+    yield Column(
+        key,
+        filled(heading, values),
+        kind or "text",
+        int(digits or 2),
+        _places(where),
+        "minor" in where,
+    )
 
 
 def _places(names: str) -> At:
     """The places with these names; no name means all places."""
-    found = [At[name] for name in names.split() if name in At.__members__]
-    return reduce(or_, found) if found else At.EVERYWHERE
+    places = [At[name] for name in names.split() if name in At.__members__]
+    return reduce(or_, places) if places else At.EVERYWHERE

@@ -1,3 +1,4 @@
-"""Renderers: how a document looks in a terminal, on a page, in a notebook, in Markdown,
-and as a picture.
+"""Renderers: how a document looks.
+
+In a terminal, on a page, in a notebook, in Markdown, and as a picture.
 """

@@ -1,6 +1,4 @@
-"""Cells: how each kind of column prints a value; the one registry of digits and
-alignment.
-"""
+"""Cells: how each kind of column prints a value, and how it is aligned."""
 
 from __future__ import annotations
 
@@ -16,20 +14,18 @@ from propcal.numbers import IN_TEXT, Limit, Style, known, risk_range
 Row = Mapping[str, Any]
 
 
+Printer = Callable[[Style, Row, Column], str]
+
+
 @dataclass(frozen=True)
 class Kind:
     """How a kind of column is printed, whether it holds words, which may wrap, and what
     a page adds.
     """
 
-    text: Callable[[Style, Row, Column], str]
+    text: Printer
     words: bool = False
-    more: Callable[[Style, Row, Column], str] | None = None
-
-
-def _of(method: str) -> Kind:
-    """A kind that a method of the formatter prints."""
-    return Kind(lambda style, row, column: getattr(style, method)(row[column.key]))
+    more: Printer | None = None
 
 
 def _ends(row: Row, column: Column, factor: float = 1.0) -> tuple[Any, Any]:
@@ -59,11 +55,53 @@ def _explained(_: Style, row: Row, __: Column) -> str:
     return ""
 
 
-def _if_known(text: Callable[[float], str]) -> Callable[[Style, Row, Column], str]:
-    """What a function says of a value that is known."""
-    return lambda style, row, column: (
-        text(row[column.key]) if known(row[column.key]) else style.unknown
-    )
+def _drawn(*_: object) -> str:
+    """Nothing: the column is drawn."""
+    return ""
+
+
+def _range(_: Style, row: Row, column: Column) -> str:
+    return risk_range(row[column.key])
+
+
+def _count(style: Style, row: Row, column: Column) -> str:
+    return style.count(row[column.key])
+
+
+def _some(style: Style, row: Row, column: Column) -> str:
+    """A count; nothing in the place of 0."""
+    value = row[column.key]
+    return style.count(value) if value != 0 else ""
+
+
+def _percent(style: Style, row: Row, column: Column) -> str:
+    return style.percent(row[column.key])
+
+
+def _share(style: Style, row: Row, column: Column) -> str:
+    """A share in whole percents."""
+    value = row[column.key]
+    return f"{100 * value:.0f} %" if known(value) else style.unknown
+
+
+def _at_most(style: Style, row: Row, column: Column) -> str:
+    """A share in whole percents, rounded up."""
+    value = row[column.key]
+    if known(value):
+        return f"{ceil(round(100 * value, 6))} %"
+    return style.unknown
+
+
+def _p_value(style: Style, row: Row, column: Column) -> str:
+    return style.p_value(row[column.key])
+
+
+def _decimal(style: Style, row: Row, column: Column, sign: str = "") -> str:
+    return style.decimal(row[column.key], _digits(row, column), sign)
+
+
+def _signed(style: Style, row: Row, column: Column) -> str:
+    return _decimal(style, row, column, "+")
 
 
 def _per_100(style: Style, row: Row, column: Column) -> str:
@@ -73,10 +111,16 @@ def _per_100(style: Style, row: Row, column: Column) -> str:
     return style.unknown
 
 
-def _percent_interval(style: Style, row: Row, column: Column, sign: str = "") -> str:
-    if column.ends[0] not in row:
-        return style.unknown
-    return style.interval(*_ends(row, column, 100), _digits(row, column), sign)
+def _interval(style: Style, row: Row, column: Column, sign: str = "") -> str:
+    return style.interval(*_ends(row, column), _digits(row, column), sign)
+
+
+def _signed_interval(style: Style, row: Row, column: Column) -> str:
+    return _interval(style, row, column, "+")
+
+
+def _change(style: Style, row: Row, column: Column) -> str:
+    return style.change(*_ends(row, column), _digits(row, column))
 
 
 def _open_interval(style: Style, row: Row, column: Column) -> str:
@@ -84,9 +128,24 @@ def _open_interval(style: Style, row: Row, column: Column) -> str:
     nothing.
     """
     low, high = _ends(row, column)
-    if known(low) and not known(high) and round(low, _digits(row, column)) > 0:
-        return style.decimal(Limit(low, "at least"), _digits(row, column))
-    return style.interval(low, high, _digits(row, column))
+    digits = _digits(row, column)
+    if known(low) and not known(high) and round(low, digits) > 0:
+        return style.decimal(Limit(low, "at least"), digits)
+    return style.interval(low, high, digits)
+
+
+def _percent_interval(style: Style, row: Row, column: Column, sign: str = "") -> str:
+    if column.ends[0] not in row:
+        return style.unknown
+    return style.interval(*_ends(row, column, 100), _digits(row, column), sign)
+
+
+def _points_interval(style: Style, row: Row, column: Column) -> str:
+    return _percent_interval(style, row, column, "+")
+
+
+def _evidence(style: Style, row: Row, column: Column) -> str:
+    return evidence_text(row[column.key], style)
 
 
 KINDS = {
@@ -94,49 +153,25 @@ KINDS = {
     "finding": Kind(_words, words=True, more=_explained),
     "label": Kind(_words, words=True),  # on one line
     "word": Kind(_words),
-    "range": Kind(lambda _, row, column: risk_range(row[column.key])),
-    "count": _of("count"),
-    "some": Kind(
-        lambda style, row, column: (
-            style.count(row[column.key]) if row[column.key] != 0 else ""
-        )
-    ),
-    "percent": _of("percent"),
-    "share": Kind(_if_known(lambda value: f"{100 * value:.0f} %")),
-    "p": _of("p_value"),
-    "decimal": Kind(
-        lambda style, row, column: style.decimal(row[column.key], _digits(row, column))
-    ),
-    "signed": Kind(
-        lambda style, row, column: style.decimal(
-            row[column.key], _digits(row, column), "+"
-        )
-    ),
-    "interval": Kind(
-        lambda style, row, column: style.interval(
-            *_ends(row, column), _digits(row, column)
-        )
-    ),
-    "signed interval": Kind(
-        lambda style, row, column: style.interval(
-            *_ends(row, column), _digits(row, column), "+"
-        )
-    ),
-    "change": Kind(
-        lambda style, row, column: style.change(
-            *_ends(row, column), _digits(row, column)
-        )
-    ),
+    "range": Kind(_range),
+    "count": Kind(_count),
+    "some": Kind(_some),
+    "percent": Kind(_percent),
+    "share": Kind(_share),
+    "p": Kind(_p_value),
+    "decimal": Kind(_decimal),
+    "signed": Kind(_signed),
+    "interval": Kind(_interval),
+    "signed interval": Kind(_signed_interval),
+    "change": Kind(_change),
     "open interval": Kind(_open_interval),
     "percent interval": Kind(_percent_interval),
-    "points interval": Kind(
-        lambda style, row, column: _percent_interval(style, row, column, "+")
-    ),
+    "points interval": Kind(_points_interval),
     "per 100": Kind(_per_100),
     "per 100 with interval": Kind(_per_100, more=_percent_interval),
-    "at most": Kind(_if_known(lambda value: f"{ceil(round(100 * value, 6))} %")),
-    "forest": Kind(lambda *_: ""),  # drawn, not printed
-    "evidence": Kind(lambda style, row, column: evidence_text(row[column.key], style)),
+    "at most": Kind(_at_most),
+    "forest": Kind(_drawn),
+    "evidence": Kind(_evidence),
 }
 
 
@@ -150,17 +185,21 @@ def cell(column: Column, row: Row, style: Style) -> str:
 def more(column: Column, row: Row, style: Style) -> str:
     """What stands below a value, or behind it in parentheses, where there is room."""
     print_more = KINDS[column.kind].more
-    text = "" if print_more is None else print_more(style, row, column)
+    if print_more is None:
+        return ""
+    text = print_more(style, row, column)
     return "" if text == style.unknown else text
 
 
 def evidence_text(value: Any, style: Style = IN_TEXT) -> str:
     """Evidence as people read it: two digits, and no more than a million.
 
-    >>> evidence_text(0.4789), evidence_text(23.4), evidence_text(4e9), evidence_text(None)
-    ('0.48', '23', '> 1,000,000', '-')
+    >>> evidence_text(0.4789), evidence_text(23.4), evidence_text(4e9)
+    ('0.48', '23', '> 1,000,000')
     >>> evidence_text(0.7), evidence_text(3.0), evidence_text(Limit(5, "at least"))
     ('0.70', '3.0', '≥ 5')
+    >>> evidence_text(None)
+    '-'
     """
     if not known(value):
         return style.unknown

@@ -1,5 +1,6 @@
-"""A document as one HTML file or as a card for notebooks: nothing from elsewhere,
-everything escaped.
+"""A document as one HTML file or as a card for notebooks.
+
+Nothing comes from elsewhere, and everything is escaped.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import gzip
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from os import PathLike
@@ -37,6 +38,16 @@ from propcal.render import svg
 from propcal.render.cells import KINDS, cell, more
 
 LONG = 150  # rows
+DRAWING: tuple[Callable[..., Any], ...] = (  # filters of templates
+    svg.forest_bar,
+    svg.forest_scale,
+    svg.table_axis,
+    svg.table_bar,
+    svg.scales,
+    svg.paths,
+    svg.group_lines,
+    svg.group_data,
+)
 
 
 @cache
@@ -70,9 +81,7 @@ def environment() -> Environment:
         "before_menu": lambda blocks: blocks[: _menu(blocks)],
         "after_menu": lambda blocks: blocks[_menu(blocks) :],
     }
-    charts = (svg.forest_bar, svg.forest_scale, svg.table_axis, svg.table_bar)
-    pictures = (svg.scales, svg.paths, svg.group_lines, svg.group_data)
-    jinja.filters |= {draw.__name__: draw for draw in (*charts, *pictures)}
+    jinja.filters |= {draw.__name__: draw for draw in DRAWING}
     jinja.globals |= {"At": At, "page_style": ON_PAGE}
     return jinja
 
@@ -82,23 +91,22 @@ def html(document: Document) -> str:
     script.
     """
     data = document.data() if callable(document.data) else document.data
-    foot = (
-        document.made or f"propcal {__version__}"
-    )  # printed at the foot of each sheet of paper
-    style = (
-        template_text("page.css")
-        .replace("@@title@@", css_text(document.title))
-        .replace("@@made@@", foot)
+    page = filled(
+        "document.html",
+        document=document,
+        style=_style(document),
+        script=template_text(document.script) if document.script else "",
+        content="" if data is None else packed(rounded(data)),
+        version=__version__,
     )
-    script = template_text(document.script) if document.script else ""
-    content = "" if data is None else packed(rounded(data))
-    about = {
-        "style": style,
-        "script": script,
-        "content": content,
-        "version": __version__,
-    }
-    return str(filled("document.html", document=document, **about))
+    return str(page)
+
+
+def _style(document: Document) -> str:
+    """The style sheet, with the title and a line at the foot of each sheet of paper."""
+    style = template_text("page.css")
+    style = style.replace("@@title@@", css_text(document.title))
+    return style.replace("@@made@@", document.made or f"propcal {__version__}")
 
 
 def card(document: Document) -> str:
@@ -108,21 +116,20 @@ def card(document: Document) -> str:
 
 def _menu(blocks: Sequence[Block]) -> int:
     """Where the menu goes: before the first section that it links to."""
-    linked = [
-        i for i, block in enumerate(blocks) if isinstance(block, Section) and block.link
-    ]
-    return linked[0] if linked else len(blocks)
+    for place, block in enumerate(blocks):
+        if isinstance(block, Section) and block.link:
+            return place
+    return len(blocks)
 
 
 def _is_long(document: Document) -> bool:
     """Whether a table is so long that a browser had better draw the page bit by bit."""
-    parts = [
-        block
-        for section in document.blocks
-        if isinstance(section, Section)
-        for block in section.blocks
-    ]
-    return any(isinstance(block, Table) and len(block.rows) > LONG for block in parts)
+    for section in document.blocks:
+        if isinstance(section, Section):
+            tables = [block for block in section.blocks if isinstance(block, Table)]
+            if any(len(table.rows) > LONG for table in tables):
+                return True
+    return False
 
 
 def _cells(
@@ -170,9 +177,8 @@ def _unbroken(text: str) -> Markup:
 
 
 def _hash(text: str) -> str:
-    return "sha256-" + base64.b64encode(
-        hashlib.sha256(text.encode("utf-8")).digest()
-    ).decode("ascii")
+    digest = hashlib.sha256(text.encode("utf-8")).digest()
+    return "sha256-" + base64.b64encode(digest).decode("ascii")
 
 
 def packed(content: Any) -> str:
@@ -185,9 +191,8 @@ def packed(content: Any) -> str:
     text = json.dumps(
         content, ensure_ascii=False, allow_nan=False, separators=(",", ":")
     )
-    return base64.b64encode(gzip.compress(text.encode("utf-8"), 4, mtime=0)).decode(
-        "ascii"
-    )
+    compressed = gzip.compress(text.encode("utf-8"), 4, mtime=0)
+    return base64.b64encode(compressed).decode("ascii")
 
 
 def unpacked(text: str) -> Any:

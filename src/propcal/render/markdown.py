@@ -26,63 +26,67 @@ from propcal.render.html import environment
 def markdown(document: Document) -> str:
     """The whole document."""
     about = ". ".join(f"{name}: {escaped(text)}" for name, text in document.about)
-    lines = [
-        f"# {escaped(document.title)}",
-        f"{about}." if about else "",
-        _blocks(document.blocks, 2),
-    ]
-    return "\n\n".join(filter(None, lines)) + "\n"
+    parts = [f"# {escaped(document.title)}"]
+    if about:
+        parts.append(f"{about}.")
+    blocks = _blocks(document.blocks, 2)
+    if blocks:
+        parts.append(blocks)
+    return "\n\n".join(parts) + "\n"
 
 
 def _blocks(blocks: Sequence[Block], level: int) -> str:
     """Blocks with a blank line between their parts."""
     template = environment().overlay(autoescape=False).get_template("document.md")
-    content: dict[str, Any] = {
-        "shown": lambda some: shown_at(some, At.MARKDOWN),
-        "md": escaped,
-        "texts": lambda some: [escaped(text) for text in some],
-        "figures": _figures,
-        "table": _table,
-    }
-    return re.sub(
-        r"\n{3,}", "\n\n", template.render(items=blocks, level=level, **content)
-    ).strip()
+    text = template.render(
+        items=blocks,
+        level=level,
+        shown=lambda some: shown_at(some, At.MARKDOWN),
+        md=escaped,
+        texts=lambda some: [escaped(one) for one in some],
+        figures=_figures,
+        table=_table,
+    )
+    return re.sub(r"\n{3,}", "\n\n", text).strip()
 
 
 def _grid(
     headings: Sequence[str], numbers: Sequence[bool], rows: Iterable[Sequence[str]]
 ) -> str:
+    """A table; columns of numbers are set to the right."""
     marks = ["---:" if number else "---" for number in numbers]
     lines = [headings, marks, *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def _figures(block: Figures) -> str:
-    shown = {"all": "value", "95 % CI": "interval", "before": "before"}
-    rows = [
-        [label, *(escaped(getattr(figure, name)) for figure in block.figures)]
-        for label, name in shown.items()
-        if any(getattr(figure, name) for figure in block.figures)
-    ]
-    headings = ["", *(escaped(figure.name) for figure in block.figures)]
-    return _grid(headings, [False, *[True] * len(block.figures)], rows)
+    """Key figures as columns, with a row for each of their parts that any has."""
+    headings = [escaped(figure.name) for figure in block.figures]
+    values = [figure.value for figure in block.figures]
+    intervals = [figure.interval for figure in block.figures]
+    before = [figure.before for figure in block.figures]
+    rows = []
+    for label, texts in (("all", values), ("95 % CI", intervals), ("before", before)):
+        if any(texts):
+            rows.append([label, *map(escaped, texts)])
+    numbers = [True] * len(headings)
+    return _grid(["", *headings], [False, *numbers], rows)
 
 
 def _table(block: Table) -> str:
     columns = block.columns_at(At.MARKDOWN)
-    return _grid(
-        [escaped(column.heading) for column in columns],
-        [not KINDS[column.kind].words for column in columns],
-        [
-            [_cell(column, row) for column in columns]
-            for row in block.rows_at(At.MARKDOWN)
-        ],
-    )
+    headings = [escaped(column.heading) for column in columns]
+    numbers = [not KINDS[column.kind].words for column in columns]
+    rows = []
+    for row in block.rows_at(At.MARKDOWN):
+        rows.append([_cell(column, row) for column in columns])
+    return _grid(headings, numbers, rows)
 
 
 def _cell(column: Column, row: Mapping[str, Any]) -> str:
+    text = cell(column, row, ON_PAGE)
     interval = more(column, row, ON_PAGE)
-    return escaped(cell(column, row, ON_PAGE) + (f" ({interval})" if interval else ""))
+    return escaped(f"{text} ({interval})" if interval else text)
 
 
 def escaped(value: Any) -> str:
@@ -96,6 +100,5 @@ def escaped(value: Any) -> str:
         return str(value)
     text = plain(value).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     text = re.sub(r"([\\`*_\[\]|#!~$])", r"\\\1", text)
-    return text.replace("://", "&#58;//").replace(
-        "www.", "www&#46;"
-    )  # no link where none is meant
+    # no link where none is meant
+    return text.replace("://", "&#58;//").replace("www.", "www&#46;")

@@ -1,6 +1,4 @@
-"""Figures of matplotlib: sizes and colours that everybody can read, and names as it can
-draw them.
-"""
+"""Figures of matplotlib that everybody can read, with names as it can draw them."""
 
 from __future__ import annotations
 

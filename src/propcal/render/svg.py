@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,14 +25,14 @@ BOTTOM = 42
 # room of a letter and of a line of names, in pixels
 LETTER = 6.2
 LINE = 12
-ENDS = ("low", "high")
+TINY = 1e-9  # zero has no place on a log axis
 # of a row of a forest
 BAR_WIDTH = 200
 BAR_MARGIN = 10
 
 
 @dataclass(frozen=True)
-class Scale:
+class DrawnAxis:
     """An axis on paper."""
 
     axis: Axis
@@ -60,10 +60,12 @@ class Path:
     key: str = ""
 
 
-def scales(plot: Plot) -> tuple[Scale, Scale]:
+def scales(plot: Plot) -> tuple[DrawnAxis, DrawnAxis]:
     """Both axes of a plot."""
-    x = Scale(plot.x, LEFT if plot.width < 500 else LEFT + 20, plot.width - RIGHT)
-    return x, Scale(plot.y, plot.height - BOTTOM, TOP)
+    left = LEFT if plot.width < 500 else LEFT + 20
+    x = DrawnAxis(plot.x, left, plot.width - RIGHT)
+    y = DrawnAxis(plot.y, plot.height - BOTTOM, TOP)
+    return x, y
 
 
 def paths(plot: Plot) -> list[Path]:
@@ -74,43 +76,51 @@ def paths(plot: Plot) -> list[Path]:
 
 def group_lines(group: GroupPictures, plots: Sequence[Plot]) -> dict[str, str]:
     """The marks of a group in these pictures as paths, by their keys."""
-    return {
-        key: _path(mark, *scales(plot)).path
-        for plot in plots
-        for key, mark in group.marks_in(plot).items()
-    }
+    lines = {}
+    for plot in plots:
+        x, y = scales(plot)
+        for key, mark in group.marks_in(plot).items():
+            lines[key] = _path(mark, x, y).path
+    return lines
 
 
 def group_data(drawn: PerformancePictures) -> list[dict[str, Any]]:
     """What a page needs to draw the group that a reader picks."""
     return [
         {
-            "name": g.name,
-            "lines": group_lines(g, drawn.plots),
-            "tables": g.tables,
-            "told": g.captions,
+            "name": group.name,
+            "lines": group_lines(group, drawn.plots),
+            "tables": group.tables,
+            "told": group.captions,
         }
-        for g in drawn.groups
+        for group in drawn.groups
     ]
 
 
-def _path(mark: Mark, x: Scale, y: Scale) -> Path:
+def _path(mark: Mark, x: DrawnAxis, y: DrawnAxis) -> Path:
     xs = x(mark.x)
     ys = y(mark.y)
     if mark.kind == "band":
         return Path(mark.look, bands(xs, ys, y(mark.high)))
     if mark.kind == "bars":
-        return Path(
-            mark.look,
-            "".join(map(bar, xs, x(mark.high), np.full(len(ys), y.start), ys)),
-        )
+        feet = np.full(len(ys), y.start)
+        return Path(mark.look, "".join(map(bar, xs, x(mark.high), feet, ys)))
     if mark.kind == "points":
-        return Path(
-            mark.look,
-            "".join(map(ring, xs, ys)),
-            _names_beside(xs, ys, mark.names, x.end),
-        )
+        names = _names_beside(xs, ys, mark.names, x.end)
+        return Path(mark.look, "".join(map(ring, xs, ys)), names)
     return Path(mark.look, _line_or_dash(xs, ys))
+
+
+class Room(NamedTuple):
+    """What a line of text or a point takes on paper."""
+
+    start: float
+    end: float
+    line: float
+
+    def is_near(self, start: float, end: float) -> bool:
+        """Whether it shares its width with a text between these places."""
+        return bool(self.start < end and start < self.end)
 
 
 def _names_beside(
@@ -119,39 +129,43 @@ def _names_beside(
     """Where names of points begin: to the right, or to the left at the edge; above or
     below what is there.
 
-    >>> _names_beside(np.array([10.0, 20.0, 95.0]), np.array([5.0, 5.0, 5.0]), ["A1", "B1", "C1"], 100.0)
+    >>> points = np.array([10.0, 20.0, 95.0]), np.array([5.0, 5.0, 5.0])
+    >>> _names_beside(*points, ["A1", "B1", "C1"], 100.0)
     [('17.0', '21.0', 'A1'), ('27.0', '9.0', 'B1'), ('75.6', '9.0', 'C1')]
-    >>> _names_beside(np.array([10.0]), np.array([5.0]), [], 100.0)  # points without names
+    >>> _names_beside(*points, [], 100.0)  # points without names
     []
     """
-    order = np.argsort(xs)[: len(names)]
-    taken = [(x - 5, x + 5, y + 4) for x, y in zip(xs, ys)]
-    for i in order:
+    taken = [Room(x - 5, x + 5, y + 4) for x, y in zip(xs, ys)]
+    places = []
+    for i in np.argsort(xs)[: len(names)]:
         width = LETTER * len(names[i])
-        start = xs[i] + 7 if xs[i] + 7 + width <= right else xs[i] - 7 - width
-        near = [y for a, b, y in taken if a < start + width and start < b]
-        steps = (
-            sign * LINE * n / 2 for n in range(2 * len(taken) + 2) for sign in (1, -1)
-        )
-        low = next(
-            y
-            for y in (ys[i] + 4 + step for step in steps)
-            if all(abs(y - other) >= LINE for other in near)
-        )
-        taken.append((start, start + width, low))
-    return [
-        (f"{a:.1f}", f"{y:.1f}", names[i])
-        for (a, _, y), i in zip(taken[len(xs) :], order)
-    ]
+        start = xs[i] + 7
+        if start + width > right:
+            start = xs[i] - 7 - width
+        near = [room.line for room in taken if room.is_near(start, start + width)]
+        line = _free_line(ys[i] + 4, near, 2 * len(taken) + 2)
+        taken.append(Room(start, start + width, line))
+        places.append((f"{start:.1f}", f"{line:.1f}", names[i]))
+    return places
+
+
+def _free_line(first: float, taken: Sequence[float], most: int) -> float:
+    """The line nearest to the first one that is a line's height from all others."""
+    for step in range(most):
+        for sign in (1, -1):
+            line = first + sign * LINE * step / 2
+            if all(abs(line - other) >= LINE for other in taken):
+                return line
+    raise AssertionError("there are more lines than names")
 
 
 def _line_or_dash(xs: FloatArray, ys: FloatArray) -> str:
     """A line, with a short stroke for a point that has no neighbour."""
     known = np.isfinite(ys)
+    with_ends = np.concatenate([[False], known, [False]])
+    alone = known & ~with_ends[:-2] & ~with_ends[2:]
     dashes = [
-        path([xs[i] - 2, xs[i] + 2], [ys[i], ys[i]])
-        for i in np.flatnonzero(known)
-        if not (i and known[i - 1]) and not (i + 1 < len(ys) and known[i + 1])
+        path([xs[i] - 2, xs[i] + 2], [ys[i], ys[i]]) for i in np.flatnonzero(alone)
     ]
     return path(xs, ys) + "".join(dashes)
 
@@ -169,53 +183,57 @@ class ForestBar:
     beyond: str
 
 
-def forest_scale(axis: Axis) -> Scale:
+def forest_scale(axis: Axis) -> DrawnAxis:
     """The axis of a forest on paper."""
-    return Scale(axis, BAR_MARGIN, BAR_WIDTH - BAR_MARGIN)
+    return DrawnAxis(axis, BAR_MARGIN, BAR_WIDTH - BAR_MARGIN)
 
 
 def forest_bar(row: ForestRow, axis: Axis) -> ForestBar:
     """Where a number and its interval lie; what is not known is empty."""
     scale = forest_scale(axis)
-
-    def place(value: Any) -> str:
-        if not known(value):
-            return ""
-        return f"{float(np.clip(scale(max(value, 1e-9) if axis.log else value), scale.start, scale.end)):.1f}"
-
+    before = _place(row.before, scale)
     value = row.value
+    if isinstance(value, Limit):  # all that is on its side
+        limit = _place(float(value), scale)
+        if value.side == "below":
+            return ForestBar(_place(axis.low, scale), limit, "", before, "left")
+        return ForestBar(limit, _place(axis.high, scale), "", before, "right")
+
     low = row.low
     high = row.high
-    if isinstance(value, Limit):  # all that is on its side
-        low, high = (
-            (axis.low, float(value))
-            if value.side == "below"
-            else (float(value), axis.high)
-        )
-        beyond = "left" if value.side == "below" else "right"
-        return ForestBar(place(low), place(high), "", place(row.before), beyond)
-    low, high = (
-        (low, high) if math.isfinite(low) and math.isfinite(high) else (value, value)
-    )
-    beyond = ("left " if low < axis.low else "") + ("right" if high > axis.high else "")
-    return ForestBar(place(low), place(high), place(value), place(row.before), beyond)
+    if not math.isfinite(low) or not math.isfinite(high):
+        low = value
+        high = value
+    beyond = "left " if low < axis.low else ""
+    if high > axis.high:
+        beyond += "right"
+    ends = _place(low, scale), _place(high, scale)
+    return ForestBar(*ends, _place(value, scale), before, beyond)
+
+
+def _place(value: Any, scale: DrawnAxis) -> str:
+    """Where a number lies, at the edge if it is beyond; nothing if it is not known."""
+    if not known(value):
+        return ""
+    if scale.axis.log:
+        value = max(value, TINY)
+    return f"{float(np.clip(scale(value), scale.start, scale.end)):.1f}"
 
 
 def table_axis(table: Table) -> Axis:
     """The axis of the ratios that are drawn in a column of a table."""
-    keys = [
-        f"{column.key}_{end}"
-        for column in table.columns
-        if column.kind == "forest"
-        for end in ENDS
-    ]
+    keys = []
+    for column in table.columns:
+        if column.kind == "forest":
+            keys += [f"{column.key}_low", f"{column.key}_high"]
     return ratio_axis([float(row[key]) for row in table.rows for key in keys])
 
 
 def table_bar(column: Column, row: Mapping[str, Any], axis: Axis) -> ForestBar:
     """A ratio of a table, drawn."""
-    value, low, high = (row[f"{column.key}{end}"] for end in ("", "_low", "_high"))
-    return forest_bar(ForestRow("", value, low, high), axis)
+    key = column.key
+    ratio = ForestRow("", row[key], row[f"{key}_low"], row[f"{key}_high"])
+    return forest_bar(ratio, axis)
 
 
 def point(x: float, y: float) -> str:
@@ -233,12 +251,14 @@ def path(xs: Numbers, ys: Numbers) -> str:
     parts: list[str] = []
     last: list[float] | None = None
     for x, y in places.T.tolist():
-        here = [x, y] if math.isfinite(x + y) else None
-        if here and not last:
+        if not math.isfinite(x + y):
+            last = None
+            continue
+        if last is None:
             parts.append(f"M{_tenth(x)},{_tenth(y)}")
-        elif here and last and here != last:
+        elif last != [x, y]:
             parts.append(f"l{_tenth(x - last[0])},{_tenth(y - last[1])}")
-        last = here
+        last = [x, y]
     return "".join(parts)
 
 
@@ -255,11 +275,13 @@ def bands(xs: FloatArray, low: FloatArray, high: FloatArray) -> str:
     """
     known = np.isfinite(low) & np.isfinite(high)
     pieces = np.split(np.arange(len(xs)), np.flatnonzero(np.diff(known)) + 1)
-    shown = [piece for piece in pieces if len(piece) > 1 and known[piece[0]]]
-    around = [
-        (np.append(xs[p], xs[p][::-1]), np.append(high[p], low[p][::-1])) for p in shown
-    ]
-    return "".join(f"{path(*both)}Z" for both in around)
+    areas = []
+    for piece in pieces:
+        if len(piece) > 1 and known[piece[0]]:
+            there_and_back = np.append(xs[piece], xs[piece][::-1])
+            above_and_below = np.append(high[piece], low[piece][::-1])
+            areas.append(f"{path(there_and_back, above_and_below)}Z")
+    return "".join(areas)
 
 
 def bar(x0: float, x1: float, y0: float, y1: float) -> str:
@@ -277,5 +299,6 @@ def ring(x: float, y: float, radius: float = 3.5) -> str:
     >>> ring(10, 20, 3)
     'M7,20a3,3 0 1 0 6,0a3,3 0 1 0 -6,0'
     """
-    r = f"{radius:g},{radius:g}"
-    return f"M{point(x - radius, y)}a{r} 0 1 0 {2 * radius:g},0a{r} 0 1 0 -{2 * radius:g},0"
+    arc = f"a{radius:g},{radius:g} 0 1 0"
+    across = f"{2 * radius:g}"
+    return f"M{point(x - radius, y)}{arc} {across},0{arc} -{across},0"

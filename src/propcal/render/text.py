@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from io import StringIO
-from itertools import chain
 from textwrap import fill, wrap
 from typing import Any
 
@@ -39,9 +38,8 @@ from propcal.errors import plain
 from propcal.numbers import IN_TEXT, unbroken
 from propcal.render.cells import KINDS, cell
 
-NARROW = (
-    16  # letters that a column of words has at least, unless all its texts are shorter
-)
+# letters that a column of words has at least, unless all its texts are shorter
+NARROW = 16
 APART = 2  # spaces between columns
 STYLES = {"wrong": "bold red", "noise": "bold green"}  # by the tone of a verdict
 
@@ -49,12 +47,11 @@ STYLES = {"wrong": "bold red", "noise": "bold green"}  # by the tone of a verdic
 def text(document: Document, *, full: bool = True) -> RenderableType:
     """A document, to be printed in full or in brief."""
     place = At.TEXT if full else At.BRIEF
-    shown = [
-        block for block in leaves_at(document.blocks, place) if type(block) in PARTS
-    ]
-    return Group(
-        *chain.from_iterable(PARTS[type(block)](block, place) for block in shown)
-    )
+    parts: list[RenderableType] = []
+    for block in leaves_at(document.blocks, place):
+        if type(block) in PARTS:
+            parts += PARTS[type(block)](block, place)
+    return Group(*parts)
 
 
 def as_text(shown: RenderableType, width: int = 100) -> str:
@@ -65,11 +62,12 @@ def as_text(shown: RenderableType, width: int = 100) -> str:
 
 
 def _verdict(block: VerdictBlock, _: At) -> Iterable[RenderableType]:
-    subject = f"{block.subject}: " if block.subject else ""
-    yield Text(
-        plain(f"{subject}{block.headline}"), style=STYLES.get(block.tone, "bold")
-    )
-    yield from [indented(" ".join(block.sentences))] if block.sentences else []
+    headline = block.headline
+    if block.subject:
+        headline = f"{block.subject}: {headline}"
+    yield Text(plain(headline), style=STYLES.get(block.tone, "bold"))
+    if block.sentences:
+        yield indented(" ".join(block.sentences))
     yield Text()
 
 
@@ -92,9 +90,8 @@ class _Sentences:
     def __rich_console__(
         self, console: Console, options: ConsoleOptions
     ) -> RenderResult:
-        for line in wrap(
-            self.words, max(options.max_width - 2, 1), break_on_hyphens=False
-        ):
+        width = max(options.max_width - 2, 1)
+        for line in wrap(self.words, width, break_on_hyphens=False):
             yield Text("  " + line.replace("\u00a0", " "))
 
 
@@ -112,15 +109,17 @@ def _items(block: Items, _: At) -> Iterable[RenderableType]:
 def _table(block: Table, place: At) -> Iterable[RenderableType]:
     rows = block.rows_at(place)
     yield _Grid(block, block.columns_at(place), rows)
-    if more := block.more_than(rows):
-        yield indented(
-            f"{more}; {'--full shows more' if place == At.BRIEF else 'JSON has them all'}."
-        )
+    more = block.more_than(rows)
+    if more:
+        where = "--full shows more" if place == At.BRIEF else "JSON has them all"
+        yield indented(f"{more}; {where}.")
+    marks = [row.get("mark") for row in rows]
     meanings = dict.fromkeys(
-        block.legend[row["mark"]] for row in rows if row.get("mark") in block.legend
+        block.legend[mark] for mark in marks if mark in block.legend
     )
     notes = " ".join([block.note, *meanings]).strip()
-    yield from [indented(notes)] if notes else []
+    if notes:
+        yield indented(notes)
     yield Text()
 
 
@@ -128,18 +127,14 @@ def _widths(columns: Sequence[Sequence[str]], room: int) -> list[int]:
     """Letters for columns of words, which end lines within short texts, or within
     words, only if they must.
 
-    >>> _widths([["race Black/African American", "F"], ["too high", "could be chance"]], 34)
+    >>> groups = ["race Black/African American", "F"]
+    >>> _widths([groups, ["too high", "could be chance"]], 34)
     [19, 15]
     """
     whole = [max(map(len, texts)) for texts in columns]
-    least = [
-        max(size for text in texts for size in _least(text, NARROW))
-        for texts in columns
-    ]
+    least = [_least(texts, NARROW) for texts in columns]
     if sum(least) > room:
-        least = [
-            max(size for text in texts for size in _least(text, 0)) for texts in columns
-        ]
+        least = [_least(texts, 0) for texts in columns]
     if sum(least) > room:
         least = [max(room // len(columns), 1)] * len(columns)
     lacking = [max(size - some, 0) for size, some in zip(whole, least)]
@@ -147,11 +142,15 @@ def _widths(columns: Sequence[Sequence[str]], room: int) -> list[int]:
     return [some + int(more * share) for some, more in zip(least, lacking)]
 
 
-def _least(text: str, short: int) -> Iterable[int]:
-    """Letters that must stand on one line: those of a short text, or of each word."""
-    if len(text) <= short:
-        return [len(text)]
-    return map(len, text.split())
+def _least(texts: Sequence[str], short: int) -> int:
+    """Letters that must stand on one line: those of each short text, and of each
+    word.
+    """
+    longest = 0
+    for text in texts:
+        parts = [text] if len(text) <= short else text.split()
+        longest = max([longest, *map(len, parts)])
+    return longest
 
 
 @dataclass(frozen=True)
@@ -167,50 +166,74 @@ class _Grid:
     def __rich_console__(
         self, console: Console, options: ConsoleOptions
     ) -> RenderResult:
-        grid = Grid(
-            box=None,
-            pad_edge=False,
-            padding=(0, APART, 0, 0),
-            title=plain(self.table.title),
-        )
+        parts = [self._part(column) for column in self.columns]
+        _set_widths(parts, options.max_width)
+        title = plain(self.table.title)
+        grid = Grid(box=None, pad_edge=False, padding=(0, APART, 0, 0), title=title)
         grid.title_style = "bold"
         grid.header_style = "underline"
         grid.title_justify = "left"
-        lines = [
-            [plain(cell(column, row, IN_TEXT)) for column in self.columns]
-            for row in self.rows
-        ]
-        headings = [column.heading for column in self.columns]
-        longest = [max(map(len, texts), default=0) for texts in zip(*lines)] or [
-            0
-        ] * len(headings)
-        words = [KINDS[column.kind].words for column in self.columns]
-        sizes = [max(size) for size in zip(map(len, headings), longest)]
-        needed = sum(
-            APART + (min(NARROW, size) if word else size)
-            for size, word in zip(sizes, words)
-        )
-        for i in range(len(headings)):
-            if needed > options.max_width and not words[i]:
-                sizes[i] = max(longest[i], *map(len, headings[i].split()))
-                headings[i] = fill(headings[i], sizes[i])
-        room = options.max_width - sum(
-            APART + (0 if word else size) for size, word in zip(sizes, words)
-        )
-        whole = [
-            [text for text, word in zip(line, words) if word]
-            for line in [headings, *lines]
-        ]
-        widths = iter(_widths(list(zip(*whole)), room + APART))
-        for heading, size, word in zip(headings, sizes, words):
-            side: JustifyMethod = "left" if word else "right"
-            width = next(widths) if word else size
+        for part in parts:
+            side: JustifyMethod = "left" if part.words else "right"
             grid.add_column(
-                heading, justify=side, overflow="fold", no_wrap=not word, width=width
+                part.heading,
+                justify=side,
+                overflow="fold",
+                no_wrap=not part.words,
+                width=part.width,
             )
-        for line in lines:
+        for line in zip(*(part.texts for part in parts)):
             grid.add_row(*map(Text, line))
         yield grid
+
+    def _part(self, column: Column) -> _GridColumn:
+        texts = [plain(cell(column, row, IN_TEXT)) for row in self.rows]
+        words = KINDS[column.kind].words
+        return _GridColumn(column.heading, texts, words)
+
+
+@dataclass
+class _GridColumn:
+    """A column in print: its heading, its texts and its width in letters."""
+
+    heading: str
+    texts: list[str]
+    words: bool
+    width: int = 0
+
+    @property
+    def longest(self) -> int:
+        return max(map(len, self.texts), default=0)
+
+    @property
+    def whole(self) -> int:
+        """Letters of the heading or the longest text."""
+        return max(len(self.heading), self.longest)
+
+    def fold_heading(self) -> None:
+        """Make a column of numbers as narrow as its numbers and words allow."""
+        self.width = max([self.longest, *map(len, self.heading.split())])
+        self.heading = fill(self.heading, self.width)
+
+
+def _set_widths(columns: Sequence[_GridColumn], room: int) -> None:
+    """Numbers take what they need, and columns of words share the rest."""
+    words = [column for column in columns if column.words]
+    numbers = [column for column in columns if not column.words]
+    for column in numbers:
+        column.width = column.whole
+    needed = APART * len(columns)
+    needed += sum(column.width for column in numbers)
+    needed += sum(min(NARROW, column.whole) for column in words)
+    if needed > room:
+        for column in numbers:
+            column.fold_heading()
+
+    left = room - APART * (len(columns) - 1)
+    left -= sum(column.width for column in numbers)
+    widths = _widths([[column.heading, *column.texts] for column in words], left)
+    for column, width in zip(words, widths):
+        column.width = width
 
 
 PARTS: dict[type, Callable[[Any, At], Iterable[RenderableType]]] = {

@@ -147,8 +147,10 @@ def _rates(claim: GroupChange) -> str:
 
 def _crossing(row: Row, who: Identity) -> str:
     """How many people cross a threshold; nothing if nobody does, or too few."""
-    new = row["newly_flagged"] if known(row["newly_flagged"]) else 0
-    old = row["no_longer_flagged"] if known(row["no_longer_flagged"]) else 0
+    new, old = (
+        row[name] if known(row[name]) else 0
+        for name in ("newly_flagged", "no_longer_flagged")
+    )
     if new and old:
         how = say("newly_and_no_longer", old=old)
     elif new:
@@ -176,7 +178,9 @@ def _brier(found: Changes, side: str) -> str:
         parts.append(say("brier_in_some", groups=subgroups))
     elif subgroups:
         parts.append(say("brier_for_one", group=subgroups[0]))
-    return f"{side} {' and '.join(parts)}" if parts else ""
+    if not parts:
+        return ""
+    return f"{side} {' and '.join(parts)}"
 
 
 def typical_gap(before: float, after: float, *, sure: bool) -> str:
@@ -184,4 +188,6 @@ def typical_gap(before: float, after: float, *, sure: bool) -> str:
     if round(before, 3) == 0 and round(after, 3) == 0:
         return say("no_typical_gap")
     text = say("typical_gap", before=before, after=after)
-    return text if sure else f"{text} {say('may_be_chance')}"
+    if sure:
+        return text
+    return f"{text} {say('may_be_chance')}"

@@ -70,16 +70,17 @@ def no_alarm(
     n_groups = len(course.groups)
     when = f"from {span}" if len(periods) > 1 else f"in {periods[0]}"
     whom = "for everyone" if n_groups == 1 else f"in all {n_groups} groups"
-    evidence = say("a_change" if reference else "miscalibration", who=who)
-    people = who.count(course.people)
-    first = say("no_alarm", when=when, people=people, evidence=evidence, whom=whom)
-
+    about = {"when": when, "people": who.count(course.people), "whom": whom}
     if reference:
-        return [first, say("takes_longer")]
+        evidence = say("a_change", who=who)
+        return [say("no_alarm", evidence=evidence, **about), say("takes_longer")]
+
+    evidence = say("miscalibration", who=who)
+    first = say("no_alarm", evidence=evidence, **about)
     if not limits:
         return [first, say("no_proof")]
-    worst = limits[1] if len(limits) > 1 else ""
-    return [first, say("right_to_within", overall=limits[0], worst=worst)]
+    overall, *worst = limits
+    return [first, say("right_to_within", overall=overall, worst="".join(worst))]
 
 
 def alarm(
@@ -105,9 +106,9 @@ def _for_whom(course: Course, reference: str) -> str:
     groups = listed_some([claim.label for claim in course.claims])
     if reference:
         return say("changed", reference=reference, who=who, groups=groups)
-    still_wrong = any(claim.direction for claim in course.claims)
-    kind = "miscalibrated" if still_wrong else "once_miscalibrated"
-    return say(kind, who=who, groups=groups)
+    if any(claim.direction for claim in course.claims):
+        return say("miscalibrated", who=who, groups=groups)
+    return say("once_miscalibrated", who=who, groups=groups)
 
 
 def what_is_left(row: Mapping[str, Any]) -> str:
@@ -148,7 +149,9 @@ def _since_when(claim: CourseClaim, course: Course, reference: str) -> str:
         side = "below" if claim.direction == TOO_EXTREME else "above"
         return say("slope_wrong", claim=claim, since=since, below_or_above=side)
     if size:
-        size = f": {size}" if claim.since else f": {size} over the whole time"
+        size = f": {size}"
+        if not claim.since:
+            size += " over the whole time"
     return say("level_wrong", claim=claim, where=where, since=since, size=size)
 
 
@@ -198,8 +201,9 @@ def recalibration(found: Recalibration, loss: Any, worse: Sequence[str]) -> str:
 def next_steps(course: Course, reference: str) -> list[str]:
     """What to do after looking."""
     found = course.recalibration
+    answer = [found.sentence] if found else []
     if course.conclusion != ALARM_RAISED:
-        return [say("go_on"), *([found.sentence] if found else [])]
+        return [say("go_on"), *answer]
 
     steps = []
     dated = [claim for claim in course.claims if claim.since]
@@ -207,11 +211,12 @@ def next_steps(course: Course, reference: str) -> list[str]:
     if dated:
         steps.append(say("find_out", groups=_for_each(dated, "dated_group")))
     if undated:
-        kind = "change_not_dated" if reference else "error_not_dated"
-        steps.append(say(kind, groups=_for_each(undated, "undated_group")))
-    steps.append(found.sentence if found else say("ask_the_analyst"))
-    steps.append(say("start_anew"))
-    return steps
+        groups = _for_each(undated, "undated_group")
+        if reference:
+            steps.append(say("change_not_dated", groups=groups))
+        else:
+            steps.append(say("error_not_dated", groups=groups))
+    return [*steps, *(answer or [say("ask_the_analyst")]), say("start_anew")]
 
 
 def _for_each(claims: Sequence[CourseClaim], kind: str) -> str:

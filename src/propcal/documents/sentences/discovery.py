@@ -11,7 +11,7 @@ from propcal.discovery.discovery import Discovery
 from propcal.discovery.finding_rows import AFTER, FoundGroup
 from propcal.discovery.people import LEAK
 from propcal.discovery.search import WHOLE
-from propcal.documents.words import sentence
+from propcal.documents.words import sentence, sentence_if
 from propcal.numbers import in_parentheses, known
 from propcal.options import Identity
 
@@ -23,6 +23,7 @@ IN_PRINT = 0.0005  # smaller differences of rates do not show in print
 Row = Mapping[str, Any]
 
 say = partial(sentence, "discovery")
+say_if = partial(sentence_if, "discovery")
 
 
 def overall(found: Discovery) -> list[str]:
@@ -30,7 +31,7 @@ def overall(found: Discovery) -> list[str]:
     who = found.identity
     whole = found.overall
     if found.enough and whole["found"]:
-        also = say("also_after_correction") if found.found else ""
+        also = say_if(found.found, "also_after_correction")
         return [say("miscalibrated", who=who, whole=whole, also=also)]
     if any(group.corrected_for == WHOLE for group in found.found):
         return [say("right_after_correction", who=who)]
@@ -105,8 +106,8 @@ def _direction(group: FoundGroup) -> str:
 
 def _rates(group: FoundGroup) -> str:
     """Observed and predicted rates, and the evidence behind them."""
-    interval = say("after_selection", group=group) if known(group.low) else ""
-    again = say("found_again", share=group.again) if group.again >= OFTEN else ""
+    interval = say_if(known(group.low), "after_selection", group=group)
+    again = say_if(group.again >= OFTEN, "found_again", share=group.again)
     evidence = in_parentheses(_measured(group, group.value), interval, again)
     if not known(group.observed):
         return say("rates_suppressed", evidence=evidence)
@@ -117,7 +118,7 @@ def _rates(group: FoundGroup) -> str:
 
 
 def _measured(group: FoundGroup, value: float) -> str:
-    return say("measured", group=group, value=value) if known(value) else ""
+    return say_if(known(value), "measured", group=group, value=value)
 
 
 def repairs(rows: Sequence[Row], by: str, columns: str) -> list[str]:
@@ -151,7 +152,7 @@ def _repair(row: Row, by: str, columns: str) -> str:
         correction = say("would_leave", corrected=corrected, left=_left(row, "after"))
     left = _left(row, "reading", "_reading")
     reading = say("reading_would_leave", columns=columns, left=left)
-    uncertain = "" if known(row["removed"]) else say("share_uncertain")
+    uncertain = say_if(not known(row["removed"]), "share_uncertain")
     parts = {"correction": correction, "reading": reading, "uncertain": uncertain}
     return say("repair", row=row, before=_gap(row, "before"), **parts)
 
@@ -159,7 +160,7 @@ def _repair(row: Row, by: str, columns: str) -> str:
 def _further_off(row: Row) -> str:
     """That a correction takes the predictions for one group further away."""
     clear = row["after_low"] > IN_PRINT or row["after_high"] < -IN_PRINT
-    chance = "" if clear else say("rest_could_be_chance")
+    chance = say_if(not clear, "rest_could_be_chance")
     gaps = {"before": _gap(row, "before"), "after": _gap(row, "after")}
     return say("further_off", row=row, chance=chance, **gaps)
 

@@ -1,4 +1,4 @@
-"""What is said of a file that was written: a correction, atoms, a monitor's state."""
+"""What is said of a file that was written: corrections, atoms, states of monitors."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from propcal.documents.words import sentence
+from propcal.documents.words import sentence, sentence_if
 from propcal.numbers import listed
 from propcal.options import Identity
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 MOST_PERIODS = 6  # that are listed
 
 say = partial(sentence, "files")
+say_if = partial(sentence_if, "files")
 
 
 def sharing(
@@ -28,7 +29,7 @@ def sharing(
     data.
     """
     both = {"exact": exact, "shared": shared}
-    kept = say("adjustments_kept", **both) if len(exact.updates) else ""
+    kept = say_if(len(exact.updates), "adjustments_kept", **both)
     moved = {"mean": mean, "most": most}
     first = say("prepared_for_sharing", adjustments=kept, **both, **moved)
     return [first, say("share_one_only")]
@@ -50,7 +51,7 @@ def atoms_written(
     of each attribute, and `n_coarse` rows have few different scores.
     """
     combinations = say("combinations", patterns=patterns)
-    sites = say("at_sites", n=n_sites) if n_sites else ""
+    sites = say_if(n_sites, "at_sites", n=n_sites)
     texts = [say("atoms", atoms=atoms, combinations=combinations, sites=sites)]
     if left_out:
         texts.append(left_out)

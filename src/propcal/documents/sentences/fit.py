@@ -8,7 +8,7 @@ from typing import Any
 
 from propcal.core.correction.fit_summary import FitSummary, Gains
 from propcal.core.correction.points_table import PointsTable
-from propcal.documents.words import sentence
+from propcal.documents.words import sentence, sentence_if
 from propcal.errors import plain
 
 ALL_OF_IT = 100  # percent
@@ -16,6 +16,7 @@ MOSTLY_POINTS = 0.5  # of the whole gain
 MOSTLY_ONE = 0.5  # of the variance of all points
 
 say = partial(sentence, "fit")
+say_if = partial(sentence_if, "fit")
 
 
 def what_was_done(
@@ -95,7 +96,7 @@ def cells(s: FitSummary, *, noise: int, outside: int) -> str:
         which = say("both_cells")
     else:
         which = say("all_cells", n=n)
-    exceeding = say("exceed", n=outside, s=s) if outside else ""
+    exceeding = say_if(outside, "exceed", n=outside, s=s)
     about = {"n_within": n_within, "noise": noise, "exceeding": exceeding}
     return say("cells_within", which=which, **about)
 
@@ -158,7 +159,7 @@ def whom(method: str, who: str, n_groups: int, n_read: int) -> str:
     corrects everyone alike.
     """
     groups = f"{n_groups:,} groups" if n_groups > 1 else "one group"
-    reads = say("some_are_read", n=n_read) if 0 < n_read < n_groups else ""
+    reads = say_if(0 < n_read < n_groups, "some_are_read", n=n_read)
     return say("whom", method=method, who=who, groups=groups, reads=reads)
 
 

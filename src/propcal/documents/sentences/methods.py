@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from propcal.documents.words import sentence
+from propcal.documents.words import sentence, sentence_if
 from propcal.options import Identity
 
 Settings = Mapping[str, Any]
 
 say = partial(sentence, "methods")
+say_if = partial(sentence_if, "methods")
 
 
 def lead(settings: Settings, who: Identity) -> str:
@@ -47,7 +48,7 @@ def _missing(treatment: str, who: Identity) -> str:
         return say("missing_as_level")
     if treatment == "exclude":
         return say("missing_excluded", who=who)
-    return say("none_missing") if treatment == "error" else ""
+    return say_if(treatment == "error", "none_missing")
 
 
 def _weights(settings: Settings) -> str:

@@ -9,9 +9,10 @@ from propcal.auditing.audit import Audit
 from propcal.auditing.names import NONE_FOUND, NOT_SHOWN, SHOWN
 from propcal.documents.sentences.claim_lists import of_kind
 from propcal.documents.sentences.notes import all_alike_notes
-from propcal.documents.words import sentence
+from propcal.documents.words import sentence, sentence_if
 
 say = partial(sentence, "next_steps")
+say_if = partial(sentence_if, "next_steps")
 
 
 class Corrected(NamedTuple):
@@ -70,7 +71,7 @@ def next_steps(
 
 def error_found(unit: str, *, groups_named: bool) -> list[str]:
     """What to do with a score that is wrong."""
-    for_whom = say("for_the_groups_named") if groups_named else ""
+    for_whom = say_if(groups_named, "for_the_groups_named")
     decide = say("decide", for_whom=for_whom)
     return [decide, say("fit_a_correction", unit=unit), say("seek_advice")]
 
@@ -85,7 +86,7 @@ def error_remains(corrected: Corrected, *, groups_named: bool) -> list[str]:
     if not better:
         return [say("better_for_nobody", corrected=name)]
 
-    for_whom = say("or_do_not_use") if groups_named else ""
+    for_whom = say_if(groups_named, "or_do_not_use")
     remains = say("some_error_remains", corrected=name)
     return [remains, say("small_enough", for_whom=for_whom)]
 

@@ -54,7 +54,9 @@ def all_alike_notes(events: Any, people: Any) -> list[str]:
         who_had_it = say("nobody")
     elif events >= people:
         who_had_it = say("everybody")
-    return [say("all_alike", who_had_it=who_had_it)] if who_had_it else []
+    if not who_had_it:
+        return []
+    return [say("all_alike", who_had_it=who_had_it)]
 
 
 def reversed_ranking(area: Estimate, who: Identity) -> str:
@@ -66,8 +68,11 @@ def fitting_note(
     fitted: bool, name: str = "The correction", *, unit: str = "people"
 ) -> Note:
     """Whether a correction is judged by the people it was fitted to."""
-    kind = "fitted_to_these" if fitted else "fitted_to_others"
-    return Note(say(kind, name=name, unit=unit), vital=True, about=FITTING)
+    if fitted:
+        text = say("fitted_to_these", name=name, unit=unit)
+    else:
+        text = say("fitted_to_others", name=name, unit=unit)
+    return Note(text, vital=True, about=FITTING)
 
 
 def missing_notes(

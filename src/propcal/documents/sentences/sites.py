@@ -11,7 +11,7 @@ import pandas as pd
 from propcal.auditing.claims import Claim
 from propcal.auditing.names import HIGHER, LOWER, NOT_ENOUGH, TOO_HIGH, TOO_LOW
 from propcal.documents.sentences.claim_lists import by_side, of_kind, on_side
-from propcal.documents.words import sentence
+from propcal.documents.words import sentence, sentence_if
 from propcal.numbers import (
     IN_SENTENCE,
     excludes_one,
@@ -29,6 +29,7 @@ RATIO_AT = {LOWER: "lower at", HIGHER: "higher at"}
 Row = Mapping[str, Any]
 
 say = partial(sentence, "sites")
+say_if = partial(sentence_if, "sites")
 
 
 def headline(sites: Sites, ratio: Row | None) -> str:
@@ -48,10 +49,11 @@ def headline(sites: Sites, ratio: Row | None) -> str:
         side = overall[0].direction
         where = _where(side, sites.sites, ratio)
         text = say("predicts", who=who, side=side, where=where)
-        return text + say("and_sites_differ") if of_kind(claims, "beyond") else text
+        differ = bool(of_kind(claims, "beyond"))
+        return text + say_if(differ, "and_sites_differ")
     if groups:
         text = say("predicts_at", who=who, sites=_each_side(groups, n))
-        return text + say("and_sites_differ") if overall else text
+        return text + say_if(overall, "and_sites_differ")
     if shapes:
         return say("predictions_are", extreme=_extreme(shapes[0]))
     return say("differ_by_more")
@@ -190,8 +192,11 @@ def _all_together(sites: Sites, pooled: Any, *, only_some: bool) -> str:
     ratio = pooled["observed_expected"]
     low = pooled["observed_expected_low"]
     high = pooled["observed_expected_high"]
-    overall = [] if only_some else of_kind(sites.claims, "overall")
-    groups = [] if only_some else of_kind(sites.claims, "group")
+    overall = of_kind(sites.claims, "overall")
+    groups = of_kind(sites.claims, "group")
+    if only_some:  # which were told before
+        overall = []
+        groups = []
 
     if overall:
         side = overall[0].direction
@@ -204,7 +209,7 @@ def _all_together(sites: Sites, pooled: Any, *, only_some: bool) -> str:
         others = groups
         interval = in_parentheses(IN_SENTENCE.ci(low, high))
         unsure = excludes_one(low, high) and not only_some
-        chance = say("could_be_chance") if unsure else ""
+        chance = say_if(unsure, "could_be_chance")
         shown = IN_SENTENCE.decimal(ratio)
         about = {"ratio": shown, "interval": interval, "chance": chance}
         finding = say("ratio_is", who=who, **about)
@@ -250,13 +255,13 @@ def _differences(sites: Sites, ratio: Row | None, *, only_some: bool) -> list[st
     """
     claims = sites.claims
     n = len(sites.sites)
-    i2 = say("heterogeneity", ratio=ratio) if ratio else ""
+    i2 = say_if(ratio, "heterogeneity", ratio=ratio)
     beyond = of_kind(claims, "beyond")
     if beyond:
         single = [claim for claim in beyond if claim.who]
         named = [claim.who for claim in of_kind(claims, "group")]
         told_before = only_some and all(claim.who in named for claim in single)
-        which = _which_differ(single, n, told_before=told_before) if single else ""
+        which = _which_differ(single, n, told_before=told_before)
         return [say("ratios_differ", i2=i2, which=which)]
 
     level = [claim for claim in claims if claim.kind in ("overall", "group")]
@@ -267,6 +272,8 @@ def _differences(sites: Sites, ratio: Row | None, *, only_some: bool) -> list[st
 
 
 def _which_differ(single: Sequence[Claim], n: int, *, told_before: bool) -> str:
+    if not single:
+        return ""
     names = _some_sites if told_before else _with_ratios
     sites = by_side(single, RATIO_AT, lambda some: names(some, n), between=" and ")
     first = single[0]

@@ -1,6 +1,4 @@
-"""Whether a correction that was fitted at the other sites helps at each, in
-sentences.
-"""
+"""Whether a correction that was fitted at the other sites helps at each."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from propcal.documents.sentences.claim_lists import (
     of_kind,
     on_side,
 )
-from propcal.documents.words import at_most, sentence
+from propcal.documents.words import at_most, sentence, sentence_if
 from propcal.numbers import (
     IN_SENTENCE,
     About,
@@ -39,6 +39,7 @@ PREDICTS = {TOO_HIGH: "too high for", TOO_LOW: "too low for"}
 RATIO_IS = {HIGHER: "higher for", LOWER: "lower for"}
 
 say = partial(sentence, "verdict")
+say_if = partial(sentence_if, "verdict")
 
 
 def is_exact(value: Any) -> bool:
@@ -348,7 +349,7 @@ def none_found(
     """That nothing was found, and how far off the score can be; `limits` are claims of
     "within", everybody first.
     """
-    tested = say("overall_or_in_any_of", n=n_subgroups) if n_subgroups else ""
+    tested = say_if(n_subgroups, "overall_or_in_any_of", n=n_subgroups)
     texts = [say("none_found", people=who.count(people), who=who, tested=tested)]
     if limits and known(limits[0].within):
         texts.append(certificate(limits, who))
@@ -412,7 +413,7 @@ def shown_everywhere(
     """That the score is shown to be right to within a share, overall and in every
     group tested.
     """
-    tested = say("overall_and_in_each_of", n=n_subgroups) if n_subgroups else ""
+    tested = say_if(n_subgroups, "overall_and_in_each_of", n=n_subgroups)
     about = {"tested": tested, "people": who.count(people)}
     texts = [say("shown_for_all", who=who, share=at_most(share), **about)]
     if untested:

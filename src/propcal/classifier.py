@@ -1,14 +1,11 @@
-"""MulticalibratedClassifier: wraps any classifier and corrects its probabilities for
-groups.
-"""
+"""MulticalibratedClassifier: a classifier, with probabilities corrected for groups."""
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from inspect import signature
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,13 +30,17 @@ from propcal.core.correction.explain import Explanation
 from propcal.core.correction.fit_summary import FitSummary
 from propcal.core.grid import FloatArray
 from propcal.core.groups import Labels
-from propcal.errors import InputError, refused
+from propcal.errors import InputError, refused, warn_user
 from propcal.estimators import MCBoost, PMCBoost
 from propcal.reading.frames import column_names, columns_of_x
 from propcal.reading.rows import wanted_columns
 
+WEAK_PENALTY = 1e6  # scikit-learn's C: the larger, the weaker
 # in scikit-learn's words
 ONLY_BINARY = "Only binary classification is supported. The type of the target is {}."
+
+
+ONE_CLASS = "y has only one class; both classes must occur to fit a correction"
 
 
 class MulticalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
@@ -146,14 +147,10 @@ class MulticalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
             raw = self._out_of_fold(X, y, folds, routed.estimator.fit)
             self.estimator_ = clone(self.estimator).fit(X, y, **routed.estimator.fit)
         self._scale = _probability_scale(raw, outcome, sample_weight)
-        if self.calibrator is None:
-            calibrator = PMCBoost()
-        else:
-            calibrator = clone(self.calibrator)
+        calibrator = PMCBoost() if self.calibrator is None else clone(self.calibrator)
         if self.discover is not None:
-            calibrator.set_params(
-                discover=column_names("discover", self.discover, " of X")
-            )
+            searched = column_names("discover", self.discover, " of X")
+            calibrator.set_params(discover=searched)
         self.calibrator_ = calibrator.fit(
             self._scale(raw),
             outcome,
@@ -169,12 +166,12 @@ class MulticalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         self, X: Any, y: Any, folds: list[tuple[Any, Any]], params: dict[str, Any]
     ) -> Any:
         """For each row, the response of a model that was not trained on it."""
-        parts = Parallel(n_jobs=self.n_jobs)(
-            delayed(_fold_response)(
-                clone(self.estimator), X, y, train, test, self._method, params
-            )
-            for train, test in folds
-        )
+        jobs = []
+        for train, test in folds:
+            fold = _Fold(X, y, train, test, params)
+            job = delayed(_fold_response)(clone(self.estimator), fold, self._method)
+            jobs.append(job)
+        parts = Parallel(n_jobs=self.n_jobs)(jobs)
         raw = np.empty((len(y), *np.shape(parts[0])[1:]))
         for (_, test), part in zip(folds, parts):
             raw[test] = part
@@ -250,9 +247,7 @@ class MulticalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
             check_classification_targets(y)
             raise ValueError(ONLY_BINARY.format(type_of_target(y)))
         if len(self.classes_) == 1:
-            raise ValueError(
-                "y has only one class; both classes must occur to fit a correction"
-            )
+            raise ValueError(ONE_CLASS)
         return (labels == self.classes_[1]).astype(np.int64), labels
 
     def _response(self) -> str:
@@ -268,21 +263,17 @@ class MulticalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         """
         names = self.sensitive_features
         definition = getattr(self.calibrator, "groups", None)
-        own: list[Any] | None
-        if names is None:
-            own = None if definition is None else wanted_columns(definition)
-        else:
-            if isinstance(names, (str, int, np.integer)):
-                own = [names]
-            else:
-                own = list(names)
+        own: list[Any] | None = None
+        if isinstance(names, (str, int, np.integer)):
+            own = [names]
+        elif names is not None:
+            own = list(names)
+        elif definition is not None:
+            own = wanted_columns(definition)
         if self.discover is None:
             return own
-        return list(
-            dict.fromkeys(
-                [*(own or []), *column_names("discover", self.discover, " of X")]
-            )
-        )
+        searched = column_names("discover", self.discover, " of X")
+        return list(dict.fromkeys([*(own or []), *searched]))
 
     def _features(self, X: Any, passed: Any) -> Any:
         """The data that define the groups: those passed, or columns of X."""
@@ -302,39 +293,21 @@ class MulticalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         """The splits, checked: every row is tested once, by a model that was not
         trained on that person.
         """
-        folds = [
-            (_positions(train, len(y)), _positions(test, len(y)))
-            for train, test in check_cv(self.cv, y, classifier=True).split(
-                X, y, **split
-            )
-        ]
+        splits = check_cv(self.cv, y, classifier=True).split(X, y, **split)
+        folds = []
+        for train, test in splits:
+            folds.append((_positions(train, len(y)), _positions(test, len(y))))
         if not folds:
             raise InputError("cv gives no splits", argument="cv")
-        tested = np.bincount(
-            np.concatenate([test for _, test in folds]), minlength=len(y)
-        )
-        if not np.all(tested == 1):
-            never = np.count_nonzero(tested == 0)
-            often = np.count_nonzero(tested > 1)
+
+        tested = np.concatenate([test for _, test in folds])
+        n_tests = np.bincount(tested, minlength=len(y))
+        if not np.all(n_tests == 1):
+            never = np.count_nonzero(n_tests == 0)
+            often = np.count_nonzero(n_tests > 1)
             raise refused("not in one fold", never=never, often=often)
-        groups = split.get("groups")
         for number, (train, test) in enumerate(folds, start=1):
-            trained = outcome[train]
-            if trained.min() == trained.max():
-                raise refused("one class in a fold", number=number, rows=len(train))
-            tests = np.zeros(len(y), dtype=np.bool_)
-            tests[test] = True
-            if tests[train].any():
-                raise InputError(
-                    f"cv: fold {number} trains and tests on the same rows",
-                    argument="cv",
-                )
-            if groups is not None:
-                both = np.intersect1d(
-                    np.asarray(groups)[train], np.asarray(groups)[test]
-                ).size
-                if both:
-                    raise refused("groups in both", number=number, both=both)
+            _check_fold(number, train, test, outcome, split.get("groups"))
         return folds
 
     def _route(self, sample_weight: Any, params: dict[str, Any]) -> Bunch:
@@ -345,38 +318,27 @@ class MulticalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
             if sample_weight is not None:
                 params = {**params, "sample_weight": sample_weight}
             return process_routing(self, "fit", **params)
-        params = dict(params)
-        if params.get("groups") is not None:
-            split = {"groups": params.pop("groups")}
-        else:
-            split = {}
-        params.pop("groups", None)
+        of_fit = dict(params)
+        groups = of_fit.pop("groups", None)
+        split = {} if groups is None else {"groups": groups}
         if sample_weight is not None:
             if "sample_weight" in signature(self.estimator.fit).parameters:
-                params["sample_weight"] = sample_weight
+                of_fit["sample_weight"] = sample_weight
             else:
-                message = refused(
-                    "weights unused", kind=type(self.estimator).__name__
-                ).message
-                warnings.warn(message, UserWarning, stacklevel=3)
-        return Bunch(estimator=Bunch(fit=params), splitter=Bunch(split=split))
+                kind = type(self.estimator).__name__
+                warn_user(refused("weights unused", kind=kind).message)
+        return Bunch(estimator=Bunch(fit=of_fit), splitter=Bunch(split=split))
 
     def get_metadata_routing(self) -> MetadataRouter:
         """The metadata routing to this object, to the classifier and to the
         splitter.
         """
-        return (
-            MetadataRouter(owner=self)
-            .add_self_request(self)
-            .add(
-                estimator=self.estimator,
-                method_mapping=MethodMapping().add(caller="fit", callee="fit"),
-            )
-            .add(
-                splitter=self.cv,
-                method_mapping=MethodMapping().add(caller="fit", callee="split"),
-            )
-        )
+        to_fit = MethodMapping().add(caller="fit", callee="fit")
+        to_split = MethodMapping().add(caller="fit", callee="split")
+        router = MetadataRouter(owner=self).add_self_request(self)
+        router.add(estimator=self.estimator, method_mapping=to_fit)
+        router.add(splitter=self.cv, method_mapping=to_split)
+        return router
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -389,14 +351,32 @@ class MulticalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
 
 def _positions(index: Any, n: int) -> Any:
     """The row numbers of one side of a split, which may be given as a mask."""
-    index = np.asarray(index)
-    positions = np.flatnonzero(index) if index.dtype.kind == "b" else index
+    positions = np.asarray(index)
+    if positions.dtype.kind == "b":
+        positions = np.flatnonzero(positions)
     if positions.size and not 0 <= positions.min() <= positions.max() < n:
-        raise InputError(
-            f"cv: a split refers to rows that do not exist; there are {n:,} rows",
-            argument="cv",
-        )
+        problem = f"cv: a split refers to rows that do not exist; there are {n:,} rows"
+        raise InputError(problem, argument="cv")
     return positions
+
+
+def _check_fold(number: int, train: Any, test: Any, outcome: Any, groups: Any) -> None:
+    """Refuse a fold without one of the classes, or that tests whom it was trained
+    on.
+    """
+    trained = outcome[train]
+    if trained.min() == trained.max():
+        raise refused("one class in a fold", number=number, rows=len(train))
+    is_tested = np.zeros(len(outcome), dtype=np.bool_)
+    is_tested[test] = True
+    if is_tested[train].any():
+        problem = f"cv: fold {number} trains and tests on the same rows"
+        raise InputError(problem, argument="cv")
+    if groups is not None:
+        values = np.asarray(groups)
+        both = np.intersect1d(values[train], values[test]).size
+        if both:
+            raise refused("groups in both", number=number, both=both)
 
 
 def _rows_of(data: Any, rows: Any) -> Any:
@@ -412,26 +392,26 @@ def _rows_of(data: Any, rows: Any) -> Any:
     return data[rows]
 
 
-def _fold_response(
-    model: Any,
-    X: Any,
-    y: Any,
-    train: Any,
-    test: Any,
-    method: str,
-    params: dict[str, Any],
-) -> Any:
+class _Fold(NamedTuple):
+    """All rows, those of one split, and parameters of the model's `fit`."""
+
+    X: Any
+    y: Any
+    train: Any
+    test: Any
+    params: dict[str, Any]
+
+
+def _fold_response(model: Any, fold: _Fold, method: str) -> Any:
     """Fit on one side of a split and score the other; parameters with one value per row
     are split too.
     """
-    own = {
-        name: _rows_of(value, train)
-        if np.ndim(value) and len(value) == len(y)
-        else value
-        for name, value in params.items()
-    }
-    model.fit(_rows_of(X, train), y[train], **own)
-    return getattr(model, method)(_rows_of(X, test))
+    params = {}
+    for name, value in fold.params.items():
+        one_per_row = np.ndim(value) and len(value) == len(fold.y)
+        params[name] = _rows_of(value, fold.train) if one_per_row else value
+    model.fit(_rows_of(fold.X, fold.train), fold.y[fold.train], **params)
+    return getattr(model, method)(_rows_of(fold.X, fold.test))
 
 
 def _probability_scale(
@@ -442,12 +422,11 @@ def _probability_scale(
     """
     if np.ndim(raw) == 2:
         return _second_column
-    platt = LogisticRegression(C=1e6).fit(
-        np.reshape(raw, (-1, 1)), outcome, sample_weight=sample_weight
-    )
-    return partial(
-        _platt, slope=float(platt.coef_[0, 0]), intercept=float(platt.intercept_[0])
-    )
+    decision = np.reshape(raw, (-1, 1))
+    platt = LogisticRegression(C=WEAK_PENALTY)
+    platt.fit(decision, outcome, sample_weight=sample_weight)
+    slope = float(platt.coef_[0, 0])
+    return partial(_platt, slope=slope, intercept=float(platt.intercept_[0]))
 
 
 def _second_column(probability: Any) -> FloatArray:

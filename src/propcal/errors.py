@@ -1,5 +1,4 @@
-"""Exceptions and messages: what is wrong, which argument it concerns, and what to do
-next.
+"""Exceptions and messages: what is wrong, with which argument, and what to do next.
 
 Messages count the problem and never show a person's row. A message is text with
 mentions of arguments in it, so that Python can write `missing="level"` where the
@@ -78,10 +77,10 @@ class Argument:
     """An argument mentioned in a message, alone or with a value; `written`, if given,
     is how Python shows it.
 
-    >>> print(Argument("missing", "level") + " makes them a group; or raise " + Argument("max_updates"))
-    missing="level" makes them a group; or raise max_updates
-    >>> print(Argument("intersections", 2), Argument("groups", written="Groups(columns=[...])"))
-    intersections=2 Groups(columns=[...])
+    >>> print(Argument("missing", "level") + " keeps them; or lower " + Argument("rho"))
+    missing="level" keeps them; or lower rho
+    >>> print(Argument("intersections", 2), Argument("groups", written="Groups(...)"))
+    intersections=2 Groups(...)
     """
 
     name: str
@@ -242,7 +241,8 @@ class PropcalError(ValueError):
     ...     audit([0, 1, 1], [0.2, 0.5, 98])
     ... except PropcalError as error:
     ...     print(error.argument, error.next_step, sep=": ")
-    score: If these are percentages, divide them by 100; if they are points, use the predicted risk
+    score: If these are percentages, divide them by 100; if they are points, use the
+    predicted risk
     """
 
     def __init__(self, problem: str | Argument, **parts: Unpack[MessageParts]) -> None:

@@ -1,6 +1,4 @@
-"""PMCBoost and MCBoost, the scikit-learn estimators that learn a correction and apply
-it to scores.
-"""
+"""PMCBoost and MCBoost: scikit-learn estimators that learn and apply a correction."""
 
 from __future__ import annotations
 
@@ -87,7 +85,7 @@ class Boost(Parameters, BaseEstimator):
         full gap (eta 1), cells visited in order on all the data, no recalibration
         first, and no guard.
         """
-        letter: dict[str, Any] = {
+        of_paper: dict[str, Any] = {
             "alpha": 0.1,
             "gamma": 0.05,
             "rho": 0.1,
@@ -102,21 +100,17 @@ class Boost(Parameters, BaseEstimator):
             "guard": None,
             "monotone": False,
         }
-        return cls(**{**letter, **settings})
+        return cls(**{**of_paper, **settings})
 
     def _fitting_columns(self) -> list[str]:
         """The columns of a frame that the definitions of groups and the search read."""
         groups = Groups(columns=[]) if self.groups is None else self.groups
-        if groups.columns is not None:
-            named = groups
-        else:
-            named = replace(groups, columns=[])
-        read = [
-            *(wanted_columns(named) or ()),
-            *self._listed("discover"),
-            *self._listed("features"),
-        ]
-        return list(dict.fromkeys(read))
+        if groups.columns is None:
+            groups = replace(groups, columns=[])
+        of_groups = wanted_columns(groups) or []
+        searched = self._column_list("discover")
+        features = self._column_list("features")
+        return list(dict.fromkeys([*of_groups, *searched, *features]))
 
     def _scoring_columns(self) -> tuple[str, ...]:
         """The columns of a frame that the correction reads."""
@@ -176,7 +170,7 @@ class Boost(Parameters, BaseEstimator):
             A row of weight 2 counts as two people; a row of weight 0 is ignored.
         cluster : array-like of shape (n,), optional
             Patient IDs, if there are repeat visits: rows of one person then count as
-            less than rows of different people, and fewer errors are told from chance.
+            less than rows of different people, so that chance explains larger errors.
         positive : optional
             The value of `y` that means the event, such as "EXPIRED"; every other value
             then means no event. Not needed for 0 and 1, nor for yes/no, y/n, true/false
@@ -193,8 +187,8 @@ class Boost(Parameters, BaseEstimator):
         settings = self.settings()
         identity = Identity(unit=unit, labels=labels or {})
         names = self.__dict__.pop("_column_names", {})
-        features = self._listed("features")
-        searched = self._listed("discover")
+        features = self._column_list("features")
+        searched = self._column_list("discover")
         if features:
             self._refuse_roles(features, names)
 
@@ -256,21 +250,20 @@ class Boost(Parameters, BaseEstimator):
             raise refused("features of atoms")
         if self.discover is not None:
             raise refused("discover in atoms")
-        called = Identity(unit=unit, labels=labels or {})
-        return self._fit(
-            atoms, self.settings(), {"score": score, "outcome": outcome}, called
-        )
+        about = {"score": score, "outcome": outcome}
+        identity = Identity(unit=unit, labels=labels or {})
+        return self._fit(atoms, self.settings(), about, identity)
 
-    def _listed(self, argument: Literal["discover", "features"]) -> list[str]:
+    def _column_list(self, argument: Literal["discover", "features"]) -> list[str]:
         """The columns to search for groups, or to give points; none if the argument is
         not given.
         """
         given = getattr(self, argument)
-        if not (names := column_names(argument, given)) and given is not None:
+        names = column_names(argument, given)
+        if not names and given is not None:
             what = "search" if argument == "discover" else "give points"
-            raise InputError(
-                f"{argument}: name at least one column to {what}", argument=argument
-            )
+            problem = f"{argument}: name at least one column to {what}"
+            raise InputError(problem, argument=argument)
         return names
 
     def _refuse_roles(self, features: Sequence[str], names: Mapping[str, str]) -> None:
@@ -311,51 +304,61 @@ class Boost(Parameters, BaseEstimator):
         atoms: Atoms,
         settings: Settings,
         about: Mapping[str, str | None],
-        called: Identity,
+        identity: Identity,
         learn: Callable[..., LearnedPoints] | None = None,
-        shares: Mapping[str, float] | None = None,
+        effect_shares: Mapping[str, float] | None = None,
     ) -> Self:
         atoms = without_keys(atoms)
-        if not (self.allow_reversed or surely_not_reversed(atoms)):
-            # near enough, and much faster than by single scores; correcting would hide
-            # the mistake
-            area = reversed_ranking(Sample.of(atoms).cells)
-            if area is not None:
-                raise refused("reversed", auroc=area.value)
+        self._refuse_reversed(atoms)
         data = FittingData.of(atoms, settings)
+        evidence = None
         if settings.needs_evidence:
             evidence = errors_found_in(data, settings)
-        else:
-            evidence = None
-        learned = None
+
+        curve = None
+        if (learn is not None or effect_shares) and settings.max_updates > 0:
+            curve = learn_curve(data, settings, evidence or FoundErrors(tested=False))
+            curve = replace(curve, start=weakened(curve.start, effect_shares or {}))
         points = None
-        if (learn is not None or shares) and settings.max_updates > 0:
-            learned = learn_curve(data, settings, evidence or FoundErrors(tested=False))
-            learned = replace(learned, start=weakened(learned.start, shares or {}))
-        if learn is not None and learned is not None:
-            points = learn(learned.start, effect=data.effect)
-            learned = replace(learned, start=points.start)
-        added = None if points is None else points.added
-        result = boost(data, settings, self._random(settings), evidence, learned, added)
+        added = None
+        if learn is not None and curve is not None:
+            points = learn(curve.start, effect=data.effect)
+            added = points.added
+            curve = replace(curve, start=points.start)
+        result = boost(data, settings, self._random(settings), evidence, curve, added)
         if points is not None:
             result = _with_gains(result, points)
+
         names = {role: name for role, name in about.items() if name is not None}
-        unit = called.unit or data.unit
-        names |= {} if unit == "people" else {"unit": unit}
+        unit = identity.unit or data.unit
+        if unit != "people":
+            names["unit"] = unit
+        correction = result.correction
         self.correction_: Correction = replace(
-            result.correction, about={**result.correction.about, **names}
+            correction, about={**correction.about, **names}
         )
         self._columns_in_fit = tuple(atoms.patterns.reads)
         self.groups_: Collection = result.collection
         self.fit_summary_: FitSummary = replace(
-            result.fit_summary, unit=unit, level_labels=called.labels
+            result.fit_summary, unit=unit, level_labels=identity.labels
         )
-        self.n_updates_ = result.correction.n_updates
+        self.n_updates_ = correction.n_updates
         self.n_sweeps_ = result.n_sweeps
         self.converged_ = result.converged
         if not result.converged:
             warn_user(self._not_converged(), ConvergenceWarning)
         return self
+
+    def _refuse_reversed(self, atoms: Atoms) -> None:
+        """Refuse a score that ranks people the wrong way round: correcting it would
+        hide the mistake.
+        """
+        if self.allow_reversed or surely_not_reversed(atoms):
+            return
+        # near enough, and much faster than by single scores
+        area = reversed_ranking(Sample.of(atoms).cells)
+        if area is not None:
+            raise refused("reversed", auroc=area.value)
 
     def _not_converged(self) -> Message:
         """Why some cells still exceed the tolerance, and what to do about it."""
@@ -364,10 +367,8 @@ class Boost(Parameters, BaseEstimator):
         else:
             why = "too many steps"
         stopped = f"{type(self).__name__} did not converge: it stopped after"
-        adjustments = plural(self.n_updates_, "adjustment")
-        return refused(
-            why, stopped=f"{stopped} {adjustments}", most=self.max_updates
-        ).message
+        stopped += f" {plural(self.n_updates_, 'adjustment')}"
+        return refused(why, stopped=stopped, most=self.max_updates).message
 
     @property
     def certificate_(self) -> FitSummary:
@@ -572,7 +573,7 @@ class PMCBoost(Boost):
         Points are given only if they improve the score for people who were left out of
         the fit by 1.5 standard errors (five folds). The columns make no groups, unless
         `groups` names them. `correction_.points` is the table, and `fit_summary_.gains`
-        tells what curve, groups and points gain.
+        says how much curve, groups and points gain.
 
     Attributes
     ----------
@@ -597,19 +598,22 @@ class PMCBoost(Boost):
     --------
     >>> import numpy as np
     >>> from propcal import PMCBoost
-    >>> group, score = np.repeat(["a", "b"], 1000), np.full(2000, 0.3)
-    >>> y = np.r_[np.ones(200), np.zeros(800), np.ones(400), np.zeros(600)]  # 20 % and 40 %
+    >>> score = np.full(2000, 0.3)
+    >>> group = np.repeat(["a", "b"], 1000)
+    >>> y = np.repeat([1, 0, 1, 0], [200, 800, 400, 600])  # 20 % and 40 %
     >>> cal = PMCBoost().fit(score, y, sensitive_features=group)
     >>> cal.predict([0.3, 0.3], sensitive_features=["a", "b"]).round(2)
     array([0.2, 0.4])
     >>> cal.fit_summary_
     Recalibrated with a smooth curve, fitted to 2,000 people.
-    Tests found that the raw score is miscalibrated for a and b, that calibration differs between groups and
-    that the largest gap of a cell is more than chance explains.
+    Tests found that the raw score is miscalibrated for a and b, that calibration
+    differs between groups and that the largest gap of a cell is more than chance
+    explains.
     In the fitting data, both cells (subgroup and risk range) are within the tolerance.
     Corrected scores depend on sensitive_feature_0.
     All scores are equal, so each group is recalibrated by a constant shift only.
-    >>> PMCBoost().fit(cal.predict(score, sensitive_features=group), y, sensitive_features=group).fit_summary_
+    >>> corrected = cal.predict(score, sensitive_features=group)
+    >>> PMCBoost().fit(corrected, y, sensitive_features=group).fit_summary_
     No change: no miscalibration found in the 2,000 people used to fit.
     In the fitting data, both cells (subgroup and risk range) are within the tolerance.
     """

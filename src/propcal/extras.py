@@ -1,10 +1,11 @@
-"""Libraries that are not always needed: imported when they are first used; and how to
-install an extra.
+"""Libraries that are not always needed: imported when first used, installed as
+extras.
 """
 
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
@@ -31,18 +32,20 @@ def how_to_install(extra: str) -> str:
 
     >>> _command("excel", None)
     'pip install "propcal[excel]"'
-    >>> _command("excel", {"url": "file:///home/me/propcal", "dir_info": {"editable": True}})
+    >>> checkout = {"url": "file:///me/propcal", "dir_info": {"editable": True}}
+    >>> _command("excel", checkout)
     'pip install -e ".[excel]" in the folder of propcal'
-    >>> _command("excel", {"url": "https://example.org/propcal", "vcs_info": {"vcs": "git"}})
+    >>> repository = {"url": "https://example.org/propcal", "vcs_info": {"vcs": "git"}}
+    >>> _command("excel", repository)
     'pip install "propcal[excel] @ git+https://example.org/propcal"'
     """
     from importlib.metadata import PackageNotFoundError, distribution
 
-    try:
+    origin = None
+    with suppress(PackageNotFoundError, ValueError):
         text = distribution("propcal").read_text("direct_url.json")
-        origin = json.loads(text) if text else None
-    except (PackageNotFoundError, ValueError):
-        origin = None
+        if text:
+            origin = json.loads(text)
     return _command(extra, origin)
 
 
@@ -50,8 +53,11 @@ def _command(extra: str, origin: dict[str, Any] | None) -> str:
     if not isinstance(origin, dict) or not isinstance(origin.get("url"), str):
         return f'pip install "propcal[{extra}]"'
     if "dir_info" in origin:
-        editable = "-e " if origin["dir_info"].get("editable") else ""
-        return f'pip install {editable}".[{extra}]" in the folder of propcal'
+        editable = origin["dir_info"].get("editable")
+        where = f'-e ".[{extra}]"' if editable else f'".[{extra}]"'
+        return f"pip install {where} in the folder of propcal"
+    url = origin["url"]
     version_control = origin.get("vcs_info", {}).get("vcs")
-    prefix = f"{version_control}+" if version_control else ""
-    return f'pip install "propcal[{extra}] @ {prefix}{origin["url"]}"'
+    if version_control:
+        url = f"{version_control}+{url}"
+    return f'pip install "propcal[{extra}] @ {url}"'

@@ -1,5 +1,4 @@
-"""Stops a command cleanly after Ctrl-C or another signal, even if the exception itself
-gets lost.
+"""Stops a command cleanly after Ctrl-C, even if the exception itself gets lost.
 
 Python discards exceptions raised in a callback, an import or a ``__del__``. The command
 line therefore records the signal here as well, and long operations check for it after

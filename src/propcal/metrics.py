@@ -1,6 +1,4 @@
-"""mc_loss, pmc_loss and dc_loss: the losses of scores in arrays or frames, and a scorer
-for scikit-learn.
-"""
+"""mc_loss, pmc_loss and dc_loss: losses of scores, and a scorer for scikit-learn."""
 
 from __future__ import annotations
 

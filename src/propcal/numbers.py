@@ -1,6 +1,4 @@
-"""Numbers in print: each is rounded once, from its exact value, and reads the same
-everywhere.
-"""
+"""Numbers in print: rounded once, from the exact value, and the same everywhere."""
 
 from __future__ import annotations
 
@@ -58,9 +56,11 @@ def without_limits(values: Iterable[Any]) -> list[float]:
     >>> without_limits([0.5, Limit(0.6, "below"), None])
     [0.5, nan, nan]
     """
-    return [
-        float(x) if known(x) and not isinstance(x, Limit) else math.nan for x in values
-    ]
+    drawn = []
+    for value in values:
+        is_exact = known(value) and not isinstance(value, Limit)
+        drawn.append(float(value) if is_exact else math.nan)
+    return drawn
 
 
 SIGNS = {"below": "<", "above": ">", "at least": "≥"}
@@ -91,9 +91,10 @@ class Style:
         """A number in print, with its sign or word if it is a limit."""
         if not isinstance(value, Limit):
             return text
-        if self.words:
-            return f"{(words or {}).get(value.side, value.side)} {text}"
-        return f"{SIGNS[value.side]} {text}"
+        if not self.words:
+            return f"{SIGNS[value.side]} {text}"
+        word = value.side if words is None else words[value.side]
+        return f"{word} {text}"
 
     def count(self, value: Any) -> str:
         """A number of people; weights may make it a fraction.
@@ -104,10 +105,8 @@ class Style:
         if not known(value):
             return self.unknown
         number = float(value)
-        if number == round(number):
-            text = f"{number:,.0f}"
-        else:
-            text = f"{number:,.1f}"
+        digits = 0 if number == round(number) else 1
+        text = f"{number:,.{digits}f}"
         if self.words and isinstance(value, About):
             return f"about {text}"
         return self._limited(value, text, COUNTED)
@@ -118,14 +117,18 @@ class Style:
         >>> IN_TEXT.whole(1234.5678)
         '1,235'
         """
-        return f"{float(value):,.0f}" if known(value) else self.unknown
+        if not known(value):
+            return self.unknown
+        return f"{float(value):,.0f}"
 
     def decimal(self, value: Any, digits: int = 2, sign: str = "") -> str:
         """A number with a fixed number of digits after the point; what rounds to zero
         has no sign.
 
-        >>> ON_PAGE.decimal(-0.126), ON_PAGE.decimal(0.5, 1, "+"), IN_TEXT.decimal(-0.0001, 3, "+")
-        ('−0.13', '+0.5', '0.000')
+        >>> ON_PAGE.decimal(-0.126), ON_PAGE.decimal(0.5, 1, "+")
+        ('−0.13', '+0.5')
+        >>> IN_TEXT.decimal(-0.0001, 3, "+")
+        '0.000'
         """
         if not known(value):
             return self.unknown
@@ -142,22 +145,22 @@ class Style:
         An interval of a ratio that excludes 1 and one of a difference that excludes 0
         do so in print, too.
 
-        >>> IN_TEXT.interval(0.25, 0.5), IN_TEXT.interval(0.25, None), IN_TEXT.interval(0.97, 0.997)
-        ('0.25 to 0.50', '-', '0.97 to 0.99')
+        >>> IN_TEXT.interval(0.25, 0.5), IN_TEXT.interval(0.25, None)
+        ('0.25 to 0.50', '-')
+        >>> IN_TEXT.interval(0.97, 0.997)
+        '0.97 to 0.99'
         >>> IN_TEXT.interval(-11.8, -0.01, 1, "+")
         '-11.8 to -0.1'
         """
         if not known(low) or not known(high):
             return self.unknown
-        if sign:
-            low, high = (
-                _beside(0.0, low, high, digits) if low > 0 or high < 0 else (low, high)
-            )
-        else:
+        if not sign:
             low, high = beside_one(low, high, digits)
-        return (
-            f"{self.decimal(low, digits, sign)} to {self.decimal(high, digits, sign)}"
-        )
+        elif low > 0 or high < 0:
+            low, high = _beside(0.0, low, high, digits)
+        first = self.decimal(low, digits, sign)
+        last = self.decimal(high, digits, sign)
+        return f"{first} to {last}"
 
     def ci(self, low: Any, high: Any, digits: int = 2) -> str:
         """A confidence interval with its name; nothing if it is not known.
@@ -172,14 +175,16 @@ class Style:
     def estimate(self, value: Any, low: Any, high: Any, digits: int = 2) -> str:
         """A number with its interval beside a picture, as far as they are known.
 
-        >>> IN_TEXT.estimate(0.3, 0.25, 0.5), IN_TEXT.estimate(0.3, None, None), IN_TEXT.estimate(None, 0, 2)
-        ('0.30 (0.25 to 0.50)', '0.30', '0.00 to 2.00')
+        >>> IN_TEXT.estimate(0.3, 0.25, 0.5), IN_TEXT.estimate(0.3, None, None)
+        ('0.30 (0.25 to 0.50)', '0.30')
+        >>> IN_TEXT.estimate(None, 0, 2)
+        '0.00 to 2.00'
         """
-        parts = [self.decimal(value, digits), self.interval(low, high, digits)]
-        shown = [part for part in parts if part != self.unknown] or parts[:1]
-        if len(shown) == 2:
-            return f"{shown[0]} ({shown[1]})"
-        return shown[0]
+        number = self.decimal(value, digits)
+        interval = self.interval(low, high, digits)
+        if interval == self.unknown:
+            return number
+        return interval if number == self.unknown else f"{number} ({interval})"
 
     def change(self, low: Any, high: Any, digits: int) -> str:
         """The interval of a change, with more digits if it would otherwise round to
@@ -201,15 +206,14 @@ class Style:
     def percent(self, value: Any) -> str:
         """A rate in percent; rates below 1 % have more digits.
 
-        >>> IN_TEXT.percent(0.3649), IN_TEXT.percent(0.00437), IN_TEXT.percent(0), IN_TEXT.percent(1)
-        ('36.5 %', '0.44 %', '0.0 %', '100.0 %')
+        >>> IN_TEXT.percent(0.3649), IN_TEXT.percent(0.00437), IN_TEXT.percent(0)
+        ('36.5 %', '0.44 %', '0.0 %')
         """
         if not known(value):
             return self.unknown
         percent = 100 * float(value)
-        return self._limited(
-            value, f"{self.decimal(percent, _percent_digits(percent))} %"
-        )
+        number = self.decimal(percent, _percent_digits(percent))
+        return self._limited(value, f"{number} %")
 
     def points(self, value: Any, digits: int = 1) -> str:
         """A difference of two rates, in percentage points.
@@ -275,14 +279,14 @@ def known(value: Any) -> bool:
 def excludes_one(low: Any, high: Any, digits: int = 4) -> bool:
     """Whether an interval lies above or below 1, rounded to so many digits.
 
-    >>> excludes_one(1.02, 1.8), excludes_one(0.9, 1.1), excludes_one(1.00002, 1.8), excludes_one(None, 2)
-    (True, False, False, False)
+    >>> excludes_one(1.02, 1.8), excludes_one(0.9, 1.1), excludes_one(1.00002, 1.8)
+    (True, False, False)
     """
     if not known(low) or not known(high):
         return False
-    return (
-        float(f"{float(low):.{digits}f}") > 1 or float(f"{float(high):.{digits}f}") < 1
-    )
+    printed_low = float(f"{float(low):.{digits}f}")
+    printed_high = float(f"{float(high):.{digits}f}")
+    return printed_low > 1 or printed_high < 1
 
 
 def beside_one(low: Any, high: Any, digits: int = RATIO_DIGITS) -> tuple[Any, Any]:
@@ -291,10 +295,10 @@ def beside_one(low: Any, high: Any, digits: int = RATIO_DIGITS) -> tuple[Any, An
     >>> beside_one(0.97, 0.997), beside_one(0.996, 0.998), beside_one(0.9, 1.2)
     ((0.97, 0.99), (0.996, 0.996), (0.9, 1.2))
     """
-    ratio = digits == RATIO_DIGITS
-    if ratio and excludes_one(low, high):
+    is_ratio = digits == RATIO_DIGITS
+    if is_ratio and excludes_one(low, high):
         return _beside(1.0, low, high, digits)
-    return (low, high)
+    return low, high
 
 
 def _beside(middle: float, low: Any, high: Any, digits: int) -> tuple[Any, Any]:
@@ -354,7 +358,9 @@ def p_equals(value: float) -> str:
     ('p = 0.012', 'p < 0.001')
     """
     text = IN_SENTENCE.p_value(value)
-    return f"p {text}" if text[0] in "<>" else f"p = {text}"
+    if text[0] in "<>":
+        return f"p {text}"
+    return f"p = {text}"
 
 
 def listed(parts: list[str], last: str = "and", *, commas: bool = False) -> str:
@@ -368,9 +374,11 @@ def listed(parts: list[str], last: str = "and", *, commas: bool = False) -> str:
     """
     if len(parts) < 2:
         return "".join(parts)
-    if not commas and any("," in re.sub(r"\([^()]*\)", "", part) for part in parts):
-        return f"{'; '.join(parts[:-1])}; {last} {parts[-1]}"
-    return f"{', '.join(parts[:-1])} {last} {parts[-1]}"
+    *first, final = parts
+    without_parentheses = [re.sub(r"\([^()]*\)", "", part) for part in parts]
+    if not commas and any("," in part for part in without_parentheses):
+        return f"{'; '.join(first)}; {last} {final}"
+    return f"{', '.join(first)} {last} {final}"
 
 
 def listed_some(names: list[str], most: int = 6, other: str = "other group") -> str:
@@ -380,7 +388,9 @@ def listed_some(names: list[str], most: int = 6, other: str = "other group") -> 
     'a, b and 2 other groups'
     """
     more = len(names) - most
-    return listed([*names[:most], plural(more, other)] if more > 0 else names)
+    if more <= 0:
+        return listed(names)
+    return listed([*names[:most], plural(more, other)])
 
 
 def unbroken(text: str) -> str:
@@ -396,11 +406,15 @@ def unbroken(text: str) -> str:
 def in_parentheses(*parts: str) -> str:
     """What is known of a number, after its name; nothing if nothing is.
 
-    >>> in_parentheses("O/E 0.94", "95 % CI 0.90 to 0.97"), in_parentheses("O/E 0.94", ""), in_parentheses("")
-    (' (O/E 0.94, 95 % CI 0.90 to 0.97)', ' (O/E 0.94)', '')
+    >>> in_parentheses("O/E 0.94", "95 % CI 0.90 to 0.97")
+    ' (O/E 0.94, 95 % CI 0.90 to 0.97)'
+    >>> in_parentheses("O/E 0.94", ""), in_parentheses("")
+    (' (O/E 0.94)', '')
     """
     shown = ", ".join(filter(None, parts))
-    return f" ({shown})" if shown else ""
+    if not shown:
+        return ""
+    return f" ({shown})"
 
 
 def capital(text: str) -> str:
@@ -420,12 +434,16 @@ def adding_up(values: Sequence[float], total: int) -> list[int]:
     ([1, 2, 0], [0, 0, 1], [])
     """
     whole = [math.floor(value) for value in values]
-    order = sorted(range(len(whole)), key=lambda i: whole[i] - values[i])
-    left = total - sum(whole)
-    for i in order[: max(left, 0)]:
+    missing = total - sum(whole)
+    largest_remainder_first = sorted(
+        range(len(whole)), key=lambda i: whole[i] - values[i]
+    )
+    for i in largest_remainder_first[: max(missing, 0)]:
         whole[i] += 1
-    if whole and left < 0:  # the two ends of the sum, halves both, were rounded apart
-        whole[max(range(len(whole)), key=lambda i: abs(values[i]))] += left
+    if whole and missing < 0:
+        # the two ends of the sum, halves both, were rounded apart
+        largest = max(range(len(whole)), key=lambda i: abs(values[i]))
+        whole[largest] += missing
     return whole
 
 
@@ -435,11 +453,10 @@ def noun(n: int, word: str) -> str:
     >>> noun(1, "group"), noun(2, "category"), noun(30, "more day")
     ('group', 'categories', 'more days')
     """
-    if n == 1:
-        return word
+    several = f"{word}s"
     if word.endswith("y") and word[-2] not in "aeou":
-        return f"{word[:-1]}ies"
-    return f"{word}s"
+        several = f"{word[:-1]}ies"
+    return agreeing(n, word, several)
 
 
 def plural(n: int, word: str) -> str:
@@ -451,10 +468,19 @@ def plural(n: int, word: str) -> str:
     return f"{n:,} {noun(n, word)}"
 
 
+def agreeing(n: int, one: str, several: str) -> str:
+    """The form of a word that agrees with a number.
+
+    >>> agreeing(1, "is", "are"), agreeing(2, "is", "are")
+    ('is', 'are')
+    """
+    return one if n == 1 else several
+
+
 def are(n: int, word: str) -> str:
     """A number with its noun and a verb.
 
     >>> are(1, "group"), are(1234, "group")
     ('1 group is', '1,234 groups are')
     """
-    return f"{plural(n, word)} {'is' if n == 1 else 'are'}"
+    return f"{plural(n, word)} {agreeing(n, 'is', 'are')}"

@@ -1,5 +1,4 @@
-"""Options as records: which column is what, what a group and a risk range are, what is
-tested, and names.
+"""Options as records: which column is what, what is tested, and names.
 
 The fields of a record are keyword arguments of the library. Its docstring describes
 them, and the command line and its help are generated from both. A field that has its
@@ -38,7 +37,7 @@ Limits = Mapping[str, Any]  # the range of a number, as `check_number` takes it
 UP_TO_1: Limits = {"above": 0, "at_most": 1}
 SHARE: Limits = {"at_least": 0, "at_most": 1}
 COUNT: dict[str, Any] = {"at_least": 1, "whole": True}
-LONGEST = 200  # letters of a name, a title, a source
+MOST_LETTERS = 200  # of a name, a title, a source
 TEXTS = (
     "title",
     "score",
@@ -73,7 +72,7 @@ class Option:
     flags : tuple of str
         Its names with dashes, if they differ from the field's.
     metavar : str
-        What stands for its value. It also tells how a text is read: see
+        What stands for its value. It also decides how a text is read: see
         `propcal.cli.option_values.READ`.
     argument : str
         The library's keyword argument, if its name differs from the field's.
@@ -99,24 +98,24 @@ class Panel:
 
     def option(
         self,
-        words: str,
+        usage: str,
         text: str = "",
         *,
         default: Any = None,
         limits: Limits | None = None,
         **more: Any,
     ) -> Any:
-        """An option that may be left out; `words` are its flags, if it needs other
+        """An option that may be left out; `usage` has its flags, if it needs other
         ones, and its metavar.
         """
-        parts = words.split()
+        parts = usage.split()
         flags = tuple(part for part in parts if part.startswith("-"))
         about = Option(self.title, text, flags, " ".join(parts[len(flags) :]), **more)
         return field(default=default, metadata={"option": about, "limits": limits})
 
-    def required(self, words: str, text: str = "") -> Any:
+    def required(self, usage: str, text: str = "") -> Any:
         """An option that must be given."""
-        return self.option(words, text, default=MISSING)
+        return self.option(usage, text, default=MISSING)
 
     def flag(self, text: str = "") -> Any:
         """An option without a value."""
@@ -133,8 +132,8 @@ DATABASE = Panel("Your database")
 NAMES = Panel("Names in the report")
 UNSEEN = METHOD.option(
     "replay|keep|error",
-    "For combinations of groups that did not occur in the fitting data: apply the adjustments of the "
-    "groups that a person belongs to, keep the score, or stop.",
+    "For combinations of groups that did not occur in the fitting data: apply the "
+    "adjustments of the groups that a person belongs to, keep the score, or stop.",
 )
 
 
@@ -152,12 +151,12 @@ def given_fields(record: Any) -> list[tuple[Field[Any], Any]]:
     """The fields of a record that were given, with their values."""
     if isinstance(record, Given):
         return [(f, record[f.name]) for f in fields(record.kind) if f.name in record]
-    values = [(f, getattr(record, f.name)) for f in fields(record)]
-    return [
-        (f, value)
-        for f, value in values
-        if value is not f.default and value not in ("", [], {})
-    ]
+    found = []
+    for f in fields(record):
+        value = getattr(record, f.name)
+        if value is not f.default and value not in ("", [], {}):
+            found.append((f, value))
+    return found
 
 
 def given(*records: Any) -> dict[str, Any]:
@@ -166,9 +165,11 @@ def given(*records: Any) -> dict[str, Any]:
     >>> given(Given(LossRule, gamma=0.02), Reading())
     {'gamma': 0.02}
     """
-    return {
-        argument_of(f): value for record in records for f, value in given_fields(record)
-    }
+    arguments = {}
+    for record in records:
+        for f, value in given_fields(record):
+            arguments[argument_of(f)] = value
+    return arguments
 
 
 def check_limits(record: Any) -> None:
@@ -178,7 +179,8 @@ def check_limits(record: Any) -> None:
     for f in fields(record):
         value = getattr(record, f.name)
         limits = f.metadata.get("limits")
-        if limits and not (value is None and f.default is None):
+        may_be_none = f.default is None
+        if limits and not (value is None and may_be_none):
             check_number(f.name, value, **limits)
 
 
@@ -194,15 +196,15 @@ def descriptions(record: Any) -> dict[str, str]:
     >>> descriptions(Reading)["resolution"]
     'Round scores to this grid, such as 2^-16, to save memory. Default: exact'
     """
-    docs = [
-        inspect.cleandoc(kind.__doc__ or "")
-        for kind in reversed(getattr(record, "__mro__", [record]))
-    ]
-    parts = "\n".join(
-        re.split(r"\n(?:Attributes|Parameters)\n-+\n", doc)[-1] for doc in docs
+    kinds = reversed(getattr(record, "__mro__", [record]))
+    parameters = []
+    for kind in kinds:
+        doc = inspect.cleandoc(kind.__doc__ or "")
+        parameters.append(re.split(r"\n(?:Attributes|Parameters)\n-+\n", doc)[-1])
+    entries = re.findall(
+        r"^(\w+)(?: : .*)?\n((?: {4}.*\n?)+)", "\n".join(parameters), re.MULTILINE
     )
-    found = re.findall(r"^(\w+)(?: : .*)?\n((?: {4}.*\n?)+)", parts, re.MULTILINE)
-    return {name: " ".join(text.split()) for name, text in found}
+    return {name: " ".join(text.split()) for name, text in entries}
 
 
 def spelled_out(*records: Any) -> Callable[[F], F]:
@@ -213,26 +215,42 @@ def spelled_out(*records: Any) -> Callable[[F], F]:
     """
 
     def decorate(function: F) -> F:
-        own = inspect.signature(function, follow_wrapped=False)
-        taken = [
-            one for one in own.parameters.values() if one.kind is not one.VAR_KEYWORD
+        signature = inspect.signature(function, follow_wrapped=False)
+        parameters = [
+            one
+            for one in signature.parameters.values()
+            if one.kind is not one.VAR_KEYWORD
         ]
         doc = function.__doc__ or ""
-        for kind, one in ((record, f) for record in records for f in fields(record)):
-            name = argument_of(one)
-            only = inspect.Parameter.KEYWORD_ONLY
-            taken.append(
-                inspect.Parameter(name, only, default=one.default, annotation=one.type)
-            )
-            if not re.search(rf"\b{name}\b", doc):
-                about = descriptions(kind).get(one.name, "")
-                text = f"\n    {name} : {one.type}, default={one.default!r}\n        {about}"
-                doc = doc.replace("\n\n    Returns\n", f"{text}\n\n    Returns\n", 1)
+        for record in records:
+            texts = descriptions(record)
+            for f in fields(record):
+                parameters.append(_keyword(f))
+                doc = _described(doc, f, texts.get(f.name, ""))
         function.__doc__ = doc
-        function.__signature__ = own.replace(parameters=taken)  # type: ignore[attr-defined]
+        function.__signature__ = signature.replace(  # type: ignore[attr-defined]
+            parameters=parameters
+        )
         return function
 
     return decorate
+
+
+def _keyword(one: Field[Any]) -> inspect.Parameter:
+    """A field as a keyword argument."""
+    kind = inspect.Parameter.KEYWORD_ONLY
+    return inspect.Parameter(
+        argument_of(one), kind, default=one.default, annotation=one.type
+    )
+
+
+def _described(doc: str, one: Field[Any], text: str) -> str:
+    """A docstring that describes a field among the parameters."""
+    name = argument_of(one)
+    if re.search(rf"\b{name}\b", doc):
+        return doc
+    entry = f"\n    {name} : {one.type}, default={one.default!r}\n        {text}"
+    return doc.replace("\n\n    Returns\n", f"{entry}\n\n    Returns\n", 1)
 
 
 @dataclass(frozen=True)
@@ -634,13 +652,12 @@ class Identity:
     def __post_init__(self) -> None:
         for name in TEXTS:
             text = getattr(self, name)
-            if not isinstance(text, str) or len(text) > LONGEST:
+            if not isinstance(text, str) or len(text) > MOST_LETTERS:
                 given = f"{name}_name" if name in ("score", "outcome") else name
-                raise refused("long text", given=given, most=LONGEST)
+                raise refused("long text", given=given, most=MOST_LETTERS)
             object.__setattr__(self, name, plain(text).strip())
-        object.__setattr__(
-            self, "labels", _checked_labels({} if self.labels is None else self.labels)
-        )
+        labels = {} if self.labels is None else self.labels
+        object.__setattr__(self, "labels", _checked_labels(labels))
 
     @property
     def subject(self) -> str:
@@ -692,14 +709,14 @@ def one_of(unit: str) -> str:
 
 
 def _checked_labels(labels: Any) -> dict[str, dict[str, str]]:
-    if not isinstance(labels, Mapping) or not all(
-        isinstance(own, Mapping) for own in labels.values()
-    ):
+    if not isinstance(labels, Mapping):
         raise refused("labels")
-    return {
-        str(attribute): {
-            "" if level is None else str(level): plain(text)
-            for level, text in own.items()
-        }
-        for attribute, own in labels.items()
-    }
+    checked = {}
+    for attribute, own in labels.items():
+        if not isinstance(own, Mapping):
+            raise refused("labels")
+        texts = {}
+        for level, text in own.items():
+            texts["" if level is None else str(level)] = plain(text)
+        checked[str(attribute)] = texts
+    return checked

@@ -19,7 +19,7 @@ from propcal.core.correction.points_table import MOST_POINTS
 from propcal.core.correction.smooth_map import MOST_WITH_ENDS, N_INNER
 from propcal.core.grid import MAX_PEOPLE, UNIT
 from propcal.formats.atoms_file import ATOMS_VERSION
-from propcal.formats.correction_file import CORRECTION_VERSION
+from propcal.formats.correction_content import CORRECTION_VERSION
 
 NAMES = ("audit", "apply", "correction", "atoms")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import tomllib
 from importlib.resources import as_file, files
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -35,6 +35,16 @@ SECOND_COMPLAINTS: dict[str, list[str]] = _DATA["second_complaints"]
 DETAILS: list[str] = _DATA["details"]
 MARITAL_STATUS: dict[str, list[float]] = _DATA["marital_status"]
 MARITAL_AGES = (18, 40, 60, 90)
+MEASURED = (
+    "acuity",
+    "temperature",
+    "heartrate",
+    "resprate",
+    "o2sat",
+    "sbp",
+    "dbp",
+    "pain",
+)
 
 
 def load_doctor_visits() -> pd.DataFrame:
@@ -53,9 +63,11 @@ def load_doctor_visits() -> pd.DataFrame:
     pandas.DataFrame
         One row per person and year:
 
-        - ``person``: number of the person. The source has no such number; rows that follow each other with
-          the same plan, health, income limits and diseases have the same one
-        - ``plan``: what the person pays: "free care", "pays 25 %", "pays 50 %" or "pays 95 % or all"
+        - ``person``: number of the person. The source has no such number; rows that
+          follow each other with the same plan, health, income limits and diseases have
+          the same one
+        - ``plan``: what the person pays: "free care", "pays 25 %", "pays 50 %" or "pays
+          95 % or all"
         - ``deductible``: whether the plan has an individual deductible
         - ``health``: in the person's own words, from "excellent" to "poor"
         - ``limited``: has a physical limitation
@@ -66,9 +78,10 @@ def load_doctor_visits() -> pd.DataFrame:
 
     Notes
     -----
-    Source: RAND Corporation; Cameron and Trivedi (2005), "Microeconometrics: methods and applications",
-    as in statsmodels (``statsmodels.datasets.randhie``). Public domain. Changed: people chosen and numbered
-    at random, columns chosen, renamed and recoded, the score added (``benchmarks/make_datasets.py``).
+    Source: RAND Corporation; Cameron and Trivedi (2005), "Microeconometrics: methods
+    and applications", as in statsmodels (``statsmodels.datasets.randhie``). Public
+    domain. Changed: people chosen and numbered at random, columns chosen, renamed and
+    recoded, the score added (``benchmarks/make_datasets.py``).
 
     Examples
     --------
@@ -131,55 +144,71 @@ def make_ed_visits(
     check_number("complaint_effect", complaint_effect, at_least=0)
     check_number("details", details, at_least=0, at_most=len(DETAILS), whole=True)
     rng = np.random.default_rng(seed)
-    cells = [
-        (race, gender, *cell)
-        for race, pair in TABLE_1.items()
-        for gender, cell in zip("FM", pair)
-    ]
-    shares = adding_up([count * (n / N_VISITS) for *_, count, _ in cells], n)
-    cell = rng.permutation(np.repeat(np.arange(len(cells)), shares))
-    race = np.array([c[0] for c in cells], dtype=object)[cell]
-    gender = np.array([c[1] for c in cells], dtype=object)[cell]
+    cells = _cells_of_table_1()
+    cell = _drawn_cells(rng, cells, n)
+    race = np.array([one.race for one in cells], dtype=object)[cell]
+    gender = np.array([one.gender for one in cells], dtype=object)[cell]
     illness = rng.normal(size=n)
     visits = _demographics(rng, race)
-    visits.update(_triage(rng, illness, visits["age"]))
-    risk = _true_risk(
-        race, cell, cells, illness_effect * illness, complaint_effect, visits
-    )
+    visits |= _triage(rng, illness, visits["age"])
+
+    log_odds = _log_odds(race, illness_effect * illness, complaint_effect, visits)
+    risk = _with_rates(log_odds, cell, cells)
     admitted = (rng.random(n) < risk).astype(np.int64)
+
     visits = _some_missing(rng, visits)
-    extra = np.random.default_rng(
-        [seed, 1]
-    )  # a separate generator, which affects neither risk nor outcome
-    visits["chief_complaint"] = _with_second(
-        extra, visits["chief_complaint"], illness, visits["age"]
-    )
-    visits.update(_some_unrecorded(extra, race, visits))
+    # a separate generator, which affects neither risk nor outcome
+    extra = np.random.default_rng([seed, 1])
+    complaint = visits["chief_complaint"]
+    complaint = _with_second(extra, complaint, illness, visits["age"])
+    visits |= _some_unrecorded(extra, race, visits)
     if details:
         further = np.random.default_rng([seed, 2])
-        visits["chief_complaint"] = _with_detail(
-            further, visits["chief_complaint"], illness, details
-        )
+        complaint = _with_detail(further, complaint, illness, details)
+    visits["chief_complaint"] = complaint
     columns: dict[str, Any] = {"race": race, "gender": gender, **visits}
     return pd.DataFrame({**columns, "true_risk": risk, "admitted": admitted})
 
 
+class _Cell(NamedTuple):
+    """A cell of Table 1: how many visits, and how many of them were admitted."""
+
+    race: str
+    gender: str
+    n_visits: int
+    n_admitted: int
+
+
+def _cells_of_table_1() -> list[_Cell]:
+    cells = []
+    for race, (women, men) in TABLE_1.items():
+        cells += [_Cell(race, "F", *women), _Cell(race, "M", *men)]
+    return cells
+
+
+def _drawn_cells(rng: np.random.Generator, cells: list[_Cell], n: int) -> IntArray:
+    """The cell of each of n visits, in random order."""
+    expected = [cell.n_visits * (n / N_VISITS) for cell in cells]
+    return rng.permutation(np.repeat(np.arange(len(cells)), adding_up(expected, n)))
+
+
 def _demographics(rng: np.random.Generator, race: Any) -> dict[str, Any]:
     n = len(race)
-    older = np.where(race == "White", 8.0, 0.0)
-    age = np.clip(rng.normal(50 + older, 19), 18, 95).astype(np.int64)
+    mean_age = np.where(race == "White", 58.0, 50.0)
+    age = np.clip(rng.normal(mean_age, 19), 18, 95).astype(np.int64)
     medicaid = rng.random(n) < _looked_up(race, MEDICAID)
-    younger = np.where(medicaid, "Medicaid", "Other")
-    insurance = np.where((age >= 65) & (rng.random(n) < 0.85), "Medicare", younger)
-    english = np.where(
-        race == "Hispanic/Latino", 0.6, np.where(race == "Asian", 0.65, 0.95)
-    )
+    under_65 = np.where(medicaid, "Medicaid", "Other")
+    medicare = (age >= 65) & (rng.random(n) < 0.85)
+    insurance = np.where(medicare, "Medicare", under_65)
+    share_english = np.full(n, 0.95)
+    share_english[race == "Hispanic/Latino"] = 0.6
+    share_english[race == "Asian"] = 0.65
     n_visits = rng.negative_binomial(0.8, 0.3, n)
     return {
         "age": age,
         "insurance": insurance,
         "marital_status": _marital_status(rng, age),
-        "language": np.where(rng.random(n) < english, "ENGLISH", "?"),
+        "language": np.where(rng.random(n) < share_english, "ENGLISH", "?"),
         "n_previous_visits": n_visits,
         "n_previous_admissions": rng.binomial(n_visits, 0.3),
     }
@@ -190,7 +219,8 @@ def _marital_status(rng: np.random.Generator, age: IntArray) -> Any:
     shares = [
         np.interp(age, MARITAL_AGES, by_age) for by_age in MARITAL_STATUS.values()
     ]
-    place = (rng.random(len(age)) >= np.cumsum(shares[:-1], axis=0)).sum(axis=0)
+    upper_ends = np.cumsum(shares[:-1], axis=0)
+    place = (rng.random(len(age)) >= upper_ends).sum(axis=0)
     return np.array(list(MARITAL_STATUS), dtype=object)[place]
 
 
@@ -199,53 +229,60 @@ def _triage(
 ) -> dict[str, Any]:
     n = len(illness)
     seen = illness + rng.normal(scale=0.8, size=n)  # triage sees illness imperfectly
+
+    def noise(scale: float) -> FloatArray:
+        return rng.normal(scale=scale, size=n)
+
+    triage: dict[str, Any] = {}
+    triage["acuity"] = np.clip(np.round(3.0 - 0.6 * seen), 1, 5)
+    triage["temperature"] = np.round(98.1 + 0.25 * illness + noise(0.8), 1)
+    triage["heartrate"] = np.round(84 + 7 * illness + noise(13))
+    triage["resprate"] = np.round(17.5 + 1.0 * illness + noise(1.8))
+    triage["o2sat"] = np.round(98.3 - 0.8 * illness + noise(1.4))
+    triage["sbp"] = np.round(118 + 0.35 * age - 3 * illness + noise(18))
+    triage["dbp"] = np.round(78 - 1.5 * illness + noise(12))
+    triage["pain"] = np.clip(np.round(rng.normal(4.5, 3.2, n)), 0, 10)
     complaints = np.array(list(COMPLAINTS), dtype=object)
-    triage = {
-        "acuity": np.clip(np.round(3.0 - 0.6 * seen), 1, 5),
-        "temperature": np.round(
-            98.1 + 0.25 * illness + rng.normal(scale=0.8, size=n), 1
-        ),
-        "heartrate": np.round(84 + 7 * illness + rng.normal(scale=13, size=n)),
-        "resprate": np.round(17.5 + 1.0 * illness + rng.normal(scale=1.8, size=n)),
-        "o2sat": np.round(98.3 - 0.8 * illness + rng.normal(scale=1.4, size=n)),
-        "sbp": np.round(118 + 0.35 * age - 3 * illness + rng.normal(scale=18, size=n)),
-        "dbp": np.round(78 - 1.5 * illness + rng.normal(scale=12, size=n)),
-        "pain": np.clip(np.round(rng.normal(4.5, 3.2, n)), 0, 10),
-        "chief_complaint": complaints[rng.integers(0, len(complaints), n)],
-    }
-    return triage | {
-        name: np.clip(triage[name], *limits) for name, limits in PLAUSIBLE.items()
-    }
+    triage["chief_complaint"] = complaints[rng.integers(0, len(complaints), n)]
+    for name, (low, high) in PLAUSIBLE.items():
+        triage[name] = np.clip(triage[name], low, high)
+    return triage
 
 
-def _true_risk(
-    race: Any,
-    cell: IntArray,
-    cells: list[tuple[str, str, int, int]],
-    illness: FloatArray,
-    complaint_effect: float,
-    visits: dict[str, Any],
+def _log_odds(
+    race: Any, illness: FloatArray, complaint_effect: float, visits: dict[str, Any]
 ) -> FloatArray:
-    """The risk by illness, age, history and complaint; its mean in each cell is the
-    published rate.
-    """
-    log_odds = (
-        _looked_up(race, STEEPNESS) * illness
-        + 0.02 * (visits["age"] - 50)
-        + 0.35 * np.log1p(visits["n_previous_admissions"])
-        + np.where(visits["insurance"] == "Medicaid", -0.2, 0.0)
-        + complaint_effect * _looked_up(visits["chief_complaint"], COMPLAINTS)
+    """The log-odds of admission by illness, age, history, insurance and complaint."""
+    by_illness = _looked_up(race, STEEPNESS) * illness
+    by_age = 0.02 * (visits["age"] - 50)
+    by_history = 0.35 * np.log1p(visits["n_previous_admissions"])
+    by_insurance = np.where(visits["insurance"] == "Medicaid", -0.2, 0.0)
+    by_complaint = _looked_up(visits["chief_complaint"], COMPLAINTS)
+    total: FloatArray = (
+        by_illness
+        + by_age
+        + by_history
+        + by_insurance
+        + complaint_effect * by_complaint
     )
-    for number, (_, _, n_visits, n_admitted) in enumerate(cells):
+    return total
+
+
+def _with_rates(log_odds: FloatArray, cell: IntArray, cells: list[_Cell]) -> FloatArray:
+    """The risk of each visit, whose mean in each cell is the published rate."""
+    log_odds = log_odds.copy()
+    for number, published in enumerate(cells):
         rows = np.flatnonzero(cell == number)
         if len(rows):
-            log_odds[rows] += _intercept(log_odds[rows], n_admitted / n_visits)
+            rate = published.n_admitted / published.n_visits
+            log_odds[rows] += _intercept(log_odds[rows], rate)
     return _expit(log_odds)
 
 
 def _intercept(log_odds: FloatArray, rate: float) -> float:
     """The intercept at which the mean risk is the given rate, found by bisection."""
-    low, high = -20.0, 20.0
+    low = -20.0
+    high = 20.0
     for _ in range(60):
         middle = (low + high) / 2
         if _expit(log_odds + middle).mean() < rate:
@@ -268,16 +305,7 @@ def _some_missing(rng: np.random.Generator, visits: dict[str, Any]) -> dict[str,
     n = len(visits["age"])
     never_measured = rng.random(n) < 0.04
     result = dict(visits)
-    for name in (
-        "acuity",
-        "temperature",
-        "heartrate",
-        "resprate",
-        "o2sat",
-        "sbp",
-        "dbp",
-        "pain",
-    ):
+    for name in MEASURED:
         absent = never_measured | (rng.random(n) < 0.02)
         result[name] = np.where(absent, np.nan, visits[name])
     return result
@@ -293,7 +321,8 @@ def _with_second(
     """
     n = len(main)
     names_two = rng.random(n) < _expit(-0.9 + 0.4 * illness + 0.01 * (age - 50))
-    places = _by_gravity(rng, illness, len(next(iter(SECOND_COMPLAINTS.values()))))
+    n_kinds = len(next(iter(SECOND_COMPLAINTS.values())))
+    places = _by_gravity(rng, illness, n_kinds)
     second = [SECOND_COMPLAINTS[name][place] for name, place in zip(main, places)]
     return np.where(names_two, main + ", " + np.array(second, dtype=object), main)
 
@@ -303,7 +332,8 @@ def _with_detail(
 ) -> Any:
     """A further word in a third of the texts; it is more severe for sicker patients."""
     has_one = rng.random(len(illness)) < 1 / 3
-    word = np.array(DETAILS[:n_words], dtype=object)[_by_gravity(rng, illness, n_words)]
+    words = np.array(DETAILS[:n_words], dtype=object)
+    word = words[_by_gravity(rng, illness, n_words)]
     return np.where(has_one, complaint + ", " + word, complaint)
 
 
@@ -323,10 +353,11 @@ def _some_unrecorded(
     """
     unknown = race == "Unknown/Unable to Obtain"
     result = {}
-    for name, usual, then in (
+    for name, usual_share, share_if_unknown in (
         ("marital_status", 0.03, 0.25),
         ("language", 0.005, 0.04),
     ):
-        absent = rng.random(len(race)) < np.where(unknown, then, usual)
+        share = np.where(unknown, share_if_unknown, usual_share)
+        absent = rng.random(len(race)) < share
         result[name] = np.where(absent, None, visits[name])
     return result

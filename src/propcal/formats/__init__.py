@@ -1,3 +1,4 @@
-"""Files that propcal writes: corrections, atoms, monitors and tables, all or
-nothing.
+"""Files that propcal writes: corrections, atoms, monitors and tables.
+
+They are written whole or not at all.
 """

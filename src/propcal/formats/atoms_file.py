@@ -19,7 +19,7 @@ from propcal.core.grid import UNIT
 from propcal.core.patterns import Level, patterns_of, sort_levels
 from propcal.core.reduction import relevelled
 from propcal.errors import Argument, FileFormatError, InputError, Text, refused
-from propcal.formats.correction_file import derived, recipes
+from propcal.formats.correction_content import derived, recipes
 from propcal.formats.possible_sums import check_sums
 from propcal.formats.strict_json import (
     check_of,

@@ -1,6 +1,4 @@
-"""Reads and writes the state of a monitor: a file of atoms by period, whose header has
-its settings as well.
-"""
+"""Reads and writes the state of a monitor: atoms by period, and its settings."""
 
 from __future__ import annotations
 

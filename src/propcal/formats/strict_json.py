@@ -1,5 +1,4 @@
-"""JSON that is read strictly, compared with a schema of this package, and known by a
-hash of its content.
+"""JSON that is read strictly, compared with a schema, and known by a hash.
 
 The hash is that of RFC 8785 (JSON Canonicalization Scheme): keys in order, no spaces,
 numbers as JavaScript writes them. So a file may be laid out anew by other tools, in any

@@ -1,5 +1,6 @@
-"""Writes tables in batches as CSV (plain, gzip, zstd) or Parquet, depending on the file
-name.
+"""Writes tables in batches as CSV (plain, gzip, zstd) or Parquet.
+
+The name of the file decides which.
 """
 
 from __future__ import annotations
@@ -80,25 +81,16 @@ def _parquet(path: Path, schema: Any) -> Iterator[Write]:
 
     def writer_for(first: Any) -> Any:
         if not writers:
-            repeated = [
-                name
-                for name, column in zip(first.schema.names, first.columns)
-                if _repeats(column)
-            ]
-            nested = any(pa.types.is_nested(field.type) for field in first.schema)
-            writers.append(
-                pq.ParquetWriter(
-                    path,
-                    first.schema.remove_metadata(),
-                    compression="zstd",
-                    # a dictionary of distinct scores would take longer than all other
-                    # writing
-                    use_dictionary=True if nested else repeated,
-                    store_schema=False,
-                )
+            writer = pq.ParquetWriter(
+                path,
+                first.schema.remove_metadata(),
+                compression="zstd",
+                use_dictionary=_as_dictionaries(first),
+                store_schema=False,
             )
             note = {b"ARROW:schema": b64encode(schema.serialize())}
-            writers[0].add_key_value_metadata({**(schema.metadata or {}), **note})
+            writer.add_key_value_metadata({**(schema.metadata or {}), **note})
+            writers.append(writer)
         return writers[0]
 
     def write(batch: Any) -> None:
@@ -111,6 +103,16 @@ def _parquet(path: Path, schema: Any) -> Iterator[Write]:
     finally:
         for writer in writers:
             writer.close()
+
+
+def _as_dictionaries(batch: Any) -> list[str] | bool:
+    """The columns to write as dictionaries, or all: of distinct scores, a dictionary
+    would take longer than all other writing.
+    """
+    if any(pa.types.is_nested(field.type) for field in batch.schema):
+        return True
+    columns = zip(batch.schema.names, batch.columns)
+    return [name for name, column in columns if _repeats(column)]
 
 
 def _in_form(batch: Any, schema: Any) -> Any:

@@ -1,5 +1,4 @@
-"""Writes all output files of a command as one transaction, so that either all of them
-appear or none.
+"""Writes all output files of a command together: all of them appear, or none.
 
 Each file is first written under a temporary name beside its target. When all are
 complete, signals are held back while the files are moved into place. A command that is
@@ -55,7 +54,7 @@ Look = tuple[int, ...]
 
 
 def look_of(path: str | PathLike[str]) -> Look | None:
-    """What tells a file from one that replaced it; None if there is no file."""
+    """What distinguishes a file from one that replaced it; None if there is no file."""
     try:
         found = os.stat(path)
     except FileNotFoundError:
@@ -73,12 +72,11 @@ def _locked(targets: Iterable[Path]) -> Iterator[None]:
     """
     held = []
     try:
-        for folder in (
-            sorted({target.parent for target in targets}) if fcntl is not None else []
-        ):
-            with suppress(OSError):
-                held.append(os.open(folder, os.O_RDONLY))
-                fcntl.flock(held[-1], fcntl.LOCK_EX)
+        if fcntl is not None:
+            for folder in sorted({target.parent for target in targets}):
+                with suppress(OSError):
+                    held.append(os.open(folder, os.O_RDONLY))
+                    fcntl.flock(held[-1], fcntl.LOCK_EX)
         yield
     finally:
         for descriptor in held:
@@ -96,9 +94,8 @@ class Outputs:
         self._force = force
         self._parts: dict[Path, Path] = {}  # by target
         self._names: dict[Path, Path] = {}  # paths as given by the user, by target
-        self._looks: dict[
-            Path, Look | None
-        ] = {}  # what targets must look like still, even with force
+        # what targets must look like still, even with force
+        self._looks: dict[Path, Look | None] = {}
 
     def file(self, path: str | PathLike[str]) -> Path:
         """An empty file beside `path`, to be filled; it is moved to `path` at the end
@@ -115,16 +112,17 @@ class Outputs:
         return self._parts[target]
 
     def unless_changed(self, path: str | PathLike[str], look: Look | None) -> None:
-        """Leave everything as it is if this file does not look so any more (None: if it
+        """Leave everything as it is if this file looks different by now (None: if it
         exists by now).
         """
         self._looks[Path(os.path.realpath(path))] = look
 
     def drop(self, part: Path) -> None:
         """Remove a file from the transaction because writing it failed."""
-        for target, other in [*self._parts.items()]:
+        for target, other in list(self._parts.items()):
             if other == part:
-                del self._parts[target], self._names[target]
+                del self._parts[target]
+                del self._names[target]
         with suppress(OSError):
             part.unlink()
 
@@ -175,13 +173,13 @@ class Outputs:
                         error.errno, error.strerror, str(self._names[target])
                     ) from error
                 _written.extend(self._names[t] for t in done)
-                left = [t for t in self._parts if t not in done]
-                what = {
-                    "replaced": ", ".join(map(str, done)),
-                    "unchanged": ", ".join(map(str, left)),
-                }
+                unchanged = [t for t in self._parts if t not in done]
                 raise refused(
-                    "replaced some", path=left[0], why=error.strerror or error, **what
+                    "replaced some",
+                    path=unchanged[0],
+                    why=error.strerror or error,
+                    replaced=", ".join(map(str, done)),
+                    unchanged=", ".join(map(str, unchanged)),
                 ) from error
             done.append(target)
 
@@ -236,9 +234,8 @@ def outputs(*, force: bool = True) -> Iterator[Outputs]:
         yield made
         made.settle()
     except OSError as error:
-        if (
-            error.filename is None and error.errno is not None and made.names
-        ):  # name the last file
+        unnamed = error.filename is None and error.errno is not None
+        if unnamed and made.names:  # name the last file
             error.filename = str(made.names[-1])
         raise
     finally:
@@ -271,12 +268,9 @@ def new_folders(*folders: Path) -> Iterator[None]:
     """Make folders; if the work fails, those that were not there before are removed
     again.
     """
-    made = {
-        path
-        for folder in folders
-        for path in (folder, *folder.parents)
-        if not path.exists()
-    }
+    made: set[Path] = set()
+    for folder in folders:
+        made |= {path for path in (folder, *folder.parents) if not path.exists()}
     try:
         for folder in folders:
             folder.mkdir(parents=True, exist_ok=True)
@@ -307,17 +301,14 @@ def check_target(
     refuse_circular(path)
     target = Path(os.path.realpath(path))
     for source in reads:
-        if (
-            source is not None
-            and target.exists()
-            and Path(source).exists()
-            and target.samefile(source)
-        ):
-            if Path(source) == Path(path):
-                same = ""
-            else:
+        if source is None or not target.exists() or not Path(source).exists():
+            continue
+        if target.samefile(source):
+            same = ""
+            if Path(source) != Path(path):
                 same = f" (it is the same file as {source})"
             raise refused("output is input", path=path, same=same)
+
     step = None
     if target.is_dir():
         problem = "it is a folder"
@@ -354,13 +345,12 @@ def _new_part(target: Path) -> Path:
     """
     part = target.parent / f".propcal-{token_hex(8)}.part"
     flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_CLOEXEC", 0)
+    permissions = 0o600 if target.exists() else 0o666  # minus the umask
     try:
-        os.close(
-            os.open(part, flags, 0o600 if target.exists() else 0o666)
-        )  # minus the umask
+        os.close(os.open(part, flags, permissions))
     except OSError as error:  # name the user's file, not the temporary one
-        told = f"{error.strerror}; cannot create a file in {target.parent}"
-        raise OSError(error.errno, told, str(target)) from error
+        problem = f"{error.strerror}; cannot create a file in {target.parent}"
+        raise OSError(error.errno, problem, str(target)) from error
     return part
 
 
@@ -371,9 +361,8 @@ def _complete(part: Path, target: Path) -> None:
     with suppress(FileNotFoundError):
         part.chmod(target.stat().st_mode & 0o777)
     with open(part, "rb") as file:
-        os.fsync(
-            file.fileno()
-        )  # a power cut must not leave an empty file in place of the old one
+        # a power cut must not leave an empty file in place of the old one
+        os.fsync(file.fileno())
 
 
 def _claim(part: Path, target: Path) -> None:

@@ -1,5 +1,6 @@
-"""Score, outcome, weight and patient ID of people in memory: read and checked once, for
-atoms as for the search for groups.
+"""Score, outcome, weight and patient ID of people in memory, read and checked once.
+
+Atoms, the search for groups and points for features are all made from these.
 """
 
 from __future__ import annotations
@@ -129,7 +130,8 @@ class CheckedPeople:
         """Which of the counted rows are left out; None: none."""
         if self.troubles is None:
             return None
-        return self.troubles[self.counted] == Trouble.LEFT_OUT
+        counted = self.troubles[self.troubles != Trouble.WEIGHT_ZERO]
+        return np.asarray(counted == Trouble.LEFT_OUT)
 
     def refuse_swapped(self) -> None:
         """Refuse scores and outcomes that took the place of each other."""

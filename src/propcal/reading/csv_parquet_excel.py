@@ -32,6 +32,7 @@ from propcal.errors import (
     warn_user,
 )
 from propcal.extras import how_to_install
+from propcal.numbers import agreeing
 from propcal.reading.frames import require
 
 ATOMS_FORMAT = "propcal-atoms"
@@ -237,11 +238,9 @@ class CsvFile:
             )
         if "quote" in text.split("possible")[0]:
             return refused("open quote", FileFormatError, **known)
-        return refused(
-            "large csv" if "out of memory" in text else "malformed",
-            FileFormatError,
-            **known,
-        )
+        if "out of memory" in text:
+            return refused("large csv", FileFormatError, **known)
+        return refused("malformed", FileFormatError, **known)
 
     def _truncated(self) -> PropcalError:
         return refused("truncated", FileFormatError, path=self.path)
@@ -287,7 +286,7 @@ def _first_sheet(path: Path) -> list[list[str]]:
     except Exception:  # openpyxl raises errors of many kinds, and some quote cells
         raise refused("no workbook", FileFormatError, path=path) from None
     if others:
-        there = "is 1" if others == 1 else f"are {others}"
+        there = agreeing(others, "is 1", f"are {others}")
         warn_user(refused("first sheet", path=path, title=title, there=there).message)
     if not rows:
         raise FileFormatError(f"{path}: its first sheet, {title!r}, is empty")
@@ -298,7 +297,7 @@ def _first_sheet(path: Path) -> list[list[str]]:
         raise FileFormatError(f"{path}: {problem}")
     texts = []
     for row in rows:
-        cells = [_text(cell) for cell in row[:width]]
+        cells = list(map(_text, row[:width]))
         texts.append(cells + [""] * (width - len(row)))
     return texts
 

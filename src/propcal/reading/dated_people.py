@@ -1,6 +1,4 @@
-"""People with dates: reduces files or frames to the atoms of each period whose outcomes
-are known by now.
-"""
+"""Reading people with dates: atoms of each period whose outcomes are known by now."""
 
 from __future__ import annotations
 
@@ -16,6 +14,7 @@ from propcal.core.atoms import Atoms
 from propcal.core.patterns import PERIOD
 from propcal.core.reduction import split_by
 from propcal.errors import named, quoted, refused
+from propcal.numbers import agreeing
 from propcal.reading.duckdb_setup import fewer_threads, limited
 from propcal.reading.engine_frames import atoms_of_totals, totals, with_events
 from propcal.reading.file_source import (
@@ -109,9 +108,9 @@ def dated_atoms(source: Source, columns: NamedColumns, dating: Dating) -> DatedA
         with source.opened(wanted, lambda _: refused("atoms too large")) as opened:
             engine, files = opened
             require(files.names, dating.columns)
-            unused = [name for name in files.names if name not in wanted]
             warn_of_undeclared(
-                unused,
+                files.names,
+                wanted,
                 lambda name: count_file_values(engine, files, name),
                 "repeats watched",
             )
@@ -155,7 +154,7 @@ def _dated_atoms(rows: Any, columns: NamedColumns, dating: Dating) -> DatedAtoms
     if not complete:
         return DatedAtoms({}, held_back, undated)
 
-    listed = ", ".join(quoted(name) for name in complete)
+    listed = ", ".join(map(quoted, complete))
     rows = rows.filter(f"{named(PERIOD)} IN ({listed})")
     refuse_identifiers(rows, columns)
     by_period = replace(columns, beside={**columns.beside, PERIOD: PERIOD})
@@ -207,7 +206,8 @@ def _check_outcome_times(rows: Any, when: str, name: str, dating: Dating) -> Non
 def _counts(rows: Any, conditions: list[str]) -> list[int]:
     """The number of rows, and of those that meet each condition."""
     counts = ", ".join(f"count(*) FILTER ({condition})" for condition in conditions)
-    return [int(n) for n in rows.aggregate(f"count(*), {counts}").fetchall()[0]]
+    row = rows.aggregate(f"count(*), {counts}").fetchall()[0]
+    return list(map(int, row))
 
 
 def _refuse_lone_dates(people: dict[str, int], dating: Dating) -> None:
@@ -225,7 +225,7 @@ def _refuse_lone_dates(people: dict[str, int], dating: Dating) -> None:
                 name=dating.time,
                 n=n,
                 total=total,
-                are="date is" if n == 1 else "dates are",
+                are=agreeing(n, "date is", "dates are"),
                 before=before,
             )
 

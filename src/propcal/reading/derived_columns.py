@@ -1,5 +1,4 @@
-"""Attributes of rows in memory: the values of a column, ranges of a number, and
-conditions, with numpy.
+"""Attributes of rows in memory: values, ranges of a number and conditions, with numpy.
 
 `propcal.reading.engine_expressions` computes the same in an engine.
 """
@@ -29,6 +28,13 @@ from propcal.reading import levels
 from propcal.reading.frames import Columns, floats, held_type, is_record
 
 pa: Any = Later("pyarrow")
+
+
+def recipes_of(attributes: Mapping[str, Recipe | str]) -> dict[str, Recipe]:
+    """How attributes are made, without those that are columns themselves."""
+    return {
+        name: made for name, made in attributes.items() if not isinstance(made, str)
+    }
 
 
 def numeric_columns(
@@ -151,12 +157,13 @@ class _RowsTested:
     @cached_property
     def _levels(self) -> tuple[list[Level], Any]:
         values, codes = _distinct(self._column, self._test.column)
-        return [levels.level_key(value) for value in values], codes
+        return list(map(levels.level_key, values)), codes
 
     def missing(self) -> BoolArray:
         keys, codes = self._levels
         absent = [key is None for key in keys]
-        return np.array([*absent, True])[codes]  # code -1 looks up the last entry
+        # code -1 looks up the last entry
+        return np.asarray(np.array([*absent, True])[codes])
 
     def compares(self, compare: Callable[[Any, Any], Any], limit: float) -> BoolArray:
         return np.asarray(compare(floats(self._column, self._title), limit))
@@ -165,4 +172,5 @@ class _RowsTested:
         levels.refuse_dates(self._test.column, temporal=_temporal(self._column))
         wanted = levels.wanted_keys(self._test)
         keys, codes = self._levels
-        return np.array([*(key in wanted for key in keys), False])[codes]
+        among = [key in wanted for key in keys]
+        return np.asarray(np.array([*among, False])[codes])

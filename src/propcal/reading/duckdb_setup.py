@@ -1,6 +1,4 @@
-"""Opens DuckDB connections with a memory limit and temporary folder, and reports the
-progress of queries.
-"""
+"""Opens DuckDB with a memory limit and a temporary folder, and reports its progress."""
 
 from __future__ import annotations
 

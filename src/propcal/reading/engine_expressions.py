@@ -1,7 +1,7 @@
-"""What atoms need from the columns of an engine (DuckDB, Spark, Dask, lazy polars):
-scores, outcomes, weights and attributes, as expressions of narwhals.
+"""Scores, outcomes, weights and attributes as expressions that every engine computes.
 
-Each is written once for all engines, with operations that behave the same everywhere.
+The expressions are those of narwhals, for DuckDB, Spark, Dask and lazy polars. Each is
+written once for all engines, with operations that behave the same everywhere.
 Engines disagree on NaN (DuckDB, Spark and polars sort it above every number, pandas
 treats it as missing), on rounding halves, on casts of values out of range and on ``if``
 with an unknown condition. Therefore every test checks for missing values first, halves

@@ -1,5 +1,4 @@
-"""Reduces a DuckDB, Spark, Dask or lazy polars frame to atoms by one aggregation in its
-own engine.
+"""Reading Spark, Dask, DuckDB and lazy polars: one aggregation in the engine itself.
 
 The engine groups by the score (on the grid) and the attributes, and returns a table of
 totals, with a row for each key and combination of attribute values:

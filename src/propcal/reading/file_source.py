@@ -1,5 +1,4 @@
-"""Files of any size as a source: DuckDB reduces them to atoms, or reads columns, in
-little memory.
+"""Reading files of any size: DuckDB reduces them to atoms, or reads some columns.
 
 They are found by path or pattern. Their content, not their name, decides the format:
 Parquet, CSV (plain, gzip, zstd) or Excel, or atoms.
@@ -38,7 +37,7 @@ from propcal.reading.csv_parquet_excel import (
     ParquetFile,
     atoms_header,
 )
-from propcal.reading.derived_columns import fitting_values, numeric_columns
+from propcal.reading.derived_columns import fitting_values, numeric_columns, recipes_of
 from propcal.reading.engine_frames import (
     atoms_of_totals,
     complete_rows,
@@ -105,8 +104,8 @@ def _matches(pattern: str) -> list[Path]:
     """The files that match a pattern, or the one file that it names."""
     if not glob.has_magic(pattern) or Path(pattern).exists():
         return [Path(pattern)]
-    matches = [Path(path) for path in glob.glob(pattern, recursive=True)]
-    found = sorted(path for path in matches if path.is_file())
+    matches = map(Path, glob.glob(pattern, recursive=True))
+    found = sorted(filter(Path.is_file, matches))
     if not found:
         raise InputError(f"no file matches {pattern}", argument="files")
     return found
@@ -247,14 +246,19 @@ def open_files(paths: Sequence[Path], *, missing: Sequence[str] = ()) -> PeopleF
     opened = open_people(
         paths, missing=missing, advice="Load it, or merge it with propcal merge"
     )
-    kinds = ["Parquet" if isinstance(file, ParquetFiles) else "text" for file in opened]
-    for path, kind in zip(paths, kinds):
-        if kind != kinds[0]:
+    first = opened[0]
+    parts = []
+    for path, files in zip(paths, opened):
+        if type(files) is not type(first):
             raise refused(
-                "other format", first=paths[0], kind=kinds[0], path=path, other=kind
+                "other format",
+                first=paths[0],
+                kind=first.format,
+                path=path,
+                other=files.format,
             )
-    parts = [part for file in opened for part in file.parts]
-    return type(opened[0])(parts, missing=missing)
+        parts += files.parts
+    return type(first)(parts, missing=missing)
 
 
 def check_same_columns(
@@ -268,7 +272,7 @@ def check_same_columns(
     first = sources[0]
     types = _types(first, as_text=as_text)
     if only is not None:
-        types = {name: kind for name, kind in types.items() if name in only}
+        types = {name: types[name] for name in types if name in only}
     for other in sources[1:]:
         other_types = _types(other, as_text=as_text)
         for name, kind in types.items():
@@ -308,8 +312,9 @@ def _other_columns(other: PeopleFiles, first: PeopleFiles) -> InputError:
 
 def are_paths(data: Any) -> bool:
     """Whether data are given as a path, a pattern, or a list of these."""
-    several = data if isinstance(data, (list, tuple)) else [data]
-    return all(isinstance(one, (str, PathLike)) for one in several)
+    if isinstance(data, (list, tuple)):
+        return all(isinstance(path, (str, PathLike)) for path in data)
+    return isinstance(data, (str, PathLike))
 
 
 def source_of(data: Any, title: str = "frame", **options: Any) -> Source:
@@ -340,7 +345,7 @@ class FileSource(Source):
         self.paths = find_files(files)
         self.na = na
         self.progress = progress
-        self.title = listed([str(path) for path in self.paths])
+        self.title = listed(list(map(str, self.paths)))
 
     @property
     def names(self) -> list[str]:
@@ -406,7 +411,9 @@ class FileSource(Source):
             return atoms_of_totals(*totals(rows, replace(columns, resolution=0.5)))
 
         def too_large(engine: Any) -> PropcalError:
-            return _would_fit(engine, coarsest if rows is not None else None, bits)
+            if rows is None:
+                return _would_fit(engine, None, bits)
+            return _would_fit(engine, coarsest, bits)
 
         with self.opened(wanted, too_large) as (engine, files):
             rows = duck.fewer_threads(
@@ -423,9 +430,8 @@ class FileSource(Source):
                 atoms = _with_clusters(complete_rows(rows, columns), columns)
                 return replace(atoms, left_out=whole.left_out)
             table = duck.fewer_threads(engine, lambda: totals(rows, columns))
-            unused = [name for name in files.names if name not in wanted]
             unused_id = warn_of_undeclared(
-                unused, lambda name: count_file_values(engine, files, name)
+                files.names, wanted, lambda name: count_file_values(engine, files, name)
             )
         # after DuckDB has freed its memory, which lowers the peak by a third
         return replace(atoms_of_totals(*table), unused_id=unused_id)
@@ -473,13 +479,9 @@ def people_relation(
     must be numeric.
     """
     attributes = columns.attributes
-    recipes = {
-        name: made for name, made in attributes.items() if not isinstance(made, str)
-    }
-    by_size = numeric_columns(recipes, list(attributes))
-    own = _columns_of_levels(columns)
-    kinds = dict.fromkeys(columns.roles, formats.NUMBER)
-    kinds |= {name: formats.NUMBER for name in by_size if name not in own}
+    by_size = set(numeric_columns(recipes_of(attributes), list(attributes)))
+    numbers = [*columns.roles, *by_size.difference(_columns_of_levels(columns))]
+    kinds = dict.fromkeys(numbers, formats.NUMBER)
     kinds[columns.outcome] = formats.LENIENT
     wanted = list(dict.fromkeys([*columns.wanted, *also]))
     return relation(engine, files, wanted, kinds)

@@ -1,5 +1,4 @@
-"""Functions of arrays that also take a frame and the names of its columns, as the
-command line does.
+"""Functions of arrays that also take a frame and the names of its columns.
 
 ``audit(frame, score="risk", outcome="died", groups=["sex"], weight="w",
 cluster="patient")`` reads the columns and calls the function with arrays. Arrays, too,
@@ -100,13 +99,15 @@ class _ArrayFunction:
     @classmethod
     def of(cls, function: Callable[..., Any]) -> _ArrayFunction:
         parameters = inspect.signature(function).parameters.values()
-        positional = [
-            one.name
-            for one in parameters
-            if one.kind is one.POSITIONAL_OR_KEYWORD and one.name != "self"
-        ]
-        names = [one.name for one in parameters]
-        takes_others = any(one.kind is one.VAR_KEYWORD for one in parameters)
+        names = []
+        positional = []
+        takes_others = False
+        for one in parameters:
+            names.append(one.name)
+            if one.kind is one.VAR_KEYWORD:
+                takes_others = True
+            elif one.kind is one.POSITIONAL_OR_KEYWORD and one.name != "self":
+                positional.append(one.name)
         features = "features" if "features" in names else "sensitive_features"
         return cls(function, names, positional, takes_others, features)
 
@@ -159,10 +160,9 @@ class _ArrayFunction:
             return self.call(own, _arrays(self, frame, settings, [*read_by_object]))
         except InputError as error:
             if error.argument in names_by_role:
-                said = [
-                    f"{role} is column {name!r}" for role, name in names_by_role.items()
-                ]
-                error.add_note("; ".join(said))
+                roles = names_by_role.items()
+                notes = [f"{role} is column {name!r}" for role, name in roles]
+                error.add_note("; ".join(notes))
             raise
 
     def renamed(
@@ -233,7 +233,7 @@ def _arrays(
             if name in settings:
                 rule[name] = settings.pop(name)
         settings["groups"] = Groups(columns=[*column_of], **rule)
-    column_of |= {name: name for name in further}
+    column_of |= dict(zip(further, further))
 
     wanted = list(dict.fromkeys([*score_columns, *roles.values(), *column_of.values()]))
     source = frame_source(frame)
@@ -295,7 +295,7 @@ def _attributes_named(groups: Any) -> dict[str, str]:
     names = groups
     if isinstance(groups, Groups):
         names = wanted_columns(groups) or ()
-    return {name: name for name in names}
+    return dict(zip(names, names))
 
 
 def _refuse_two_roles(

@@ -1,5 +1,4 @@
-"""Frames, series and arrays in memory (pandas, polars, Arrow, numpy, lists), read as
-columns.
+"""Reading pandas, polars, Arrow, numpy and lists: data in memory as columns.
 
 Frames of DuckDB, Spark, Dask or lazy polars are reduced by `engine_frames`.
 
@@ -63,7 +62,7 @@ def _as_narwhals(value: Any) -> Any:
     must be distinct.
     """
     if type(value).__module__.split(".")[0] == "pandas" and hasattr(value, "columns"):
-        refuse_repeated([str(label) for label in value.columns], "the frame")
+        refuse_repeated(list(map(str, value.columns)), "the frame")
     return nw.from_native(value, pass_through=True)
 
 
@@ -105,8 +104,8 @@ def require(columns: Sequence[str], wanted: Sequence[str]) -> None:
 
 def _what_was_meant(name: str, columns: Sequence[str]) -> str | None:
     """What to write in place of a name that is no column; None without an idea."""
-    parts = [part.strip() for part in SEPARATORS.split(name)]
-    if len(parts) > 1 and all(part in columns for part in parts):
+    parts = list(map(str.strip, SEPARATORS.split(name)))
+    if len(parts) > 1 and {*parts} <= {*columns}:
         listed = ",".join(parts)
         return f"If these are {len(parts)} columns, separate them with commas: {listed}"
     similar = get_close_matches(name, columns, n=1)
@@ -314,7 +313,9 @@ def _mixed(values: Any, name: str = FEATURES) -> Any:
         raise refused("no unicode", name=name)
     cleaned = np.empty(len(values), dtype=object)  # of None
     for row, value in enumerate(values):
-        held = bytes(value) if isinstance(value, BUFFERS) else value
+        held = value
+        if isinstance(value, BUFFERS):
+            held = bytes(value)
         if level_key(held) is not None:
             cleaned[row] = held
     return cleaned
@@ -433,7 +434,7 @@ def frame_names(frame: Any) -> list[str]:
 
 def _labels(frame: Any) -> list[str]:
     labels = getattr(frame, "column_names", getattr(frame, "columns", []))
-    return [str(label) for label in labels]
+    return list(map(str, labels))
 
 
 def columns_of_x(X: Any, names: Sequence[Any]) -> Columns:
@@ -445,8 +446,12 @@ def columns_of_x(X: Any, names: Sequence[Any]) -> Columns:
         matrix = X
     elif isinstance(X, (np.ndarray, list, tuple)):
         matrix = np.asarray(X)
-    labels = _labels(X) if matrix is None else []
-    width = len(labels) if matrix is None else matrix.shape[1]
+    if matrix is None:
+        labels = _labels(X)
+        width = len(labels)
+    else:
+        labels = []
+        width = matrix.shape[1]
 
     by_place = all(
         isinstance(name, (int, np.integer)) and str(name) not in labels
@@ -462,7 +467,7 @@ def columns_of_x(X: Any, names: Sequence[Any]) -> Columns:
         return {f"column {i}": _column(_dense(matrix, i)) for i in names}
     if by_place:
         return frame_columns(X, "X", [labels[name] for name in names])
-    return frame_columns(X, "X", [str(name) for name in names])
+    return frame_columns(X, "X", list(map(str, names)))
 
 
 def _dense(matrix: Any, place: int) -> Any:
@@ -474,7 +479,9 @@ def _dense(matrix: Any, place: int) -> Any:
 
 def _plain_first(values: Any, name: str = FEATURES) -> Any:
     plain = plain_column(values)
-    return _column(values, name) if plain is None else plain
+    if plain is not None:
+        return plain
+    return _column(values, name)
 
 
 def plain_column(values: Any) -> Any:

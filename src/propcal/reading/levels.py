@@ -1,5 +1,4 @@
-"""Levels: the values of an attribute as canonical text, so that 1, 1.0 and "1" are one
-level.
+"""Levels: the values of an attribute as canonical text; 1, 1.0 and "1" are one level.
 
 One rule decides, cell by cell; neither the type of the column nor the other rows
 matter:
@@ -38,6 +37,7 @@ from propcal.core.patterns import (
 )
 from propcal.errors import refused, warn_user
 from propcal.extras import Later
+from propcal.numbers import agreeing
 
 pa: Any = Later("pyarrow")
 DATES = "dates or times"
@@ -117,7 +117,7 @@ def wanted_keys(test: ColumnTest) -> set[str]:
     """
     if test.op == "holds":
         return {"true"}
-    wanted = {text_key(value) for value in test.values}
+    wanted = set(map(text_key, test.values))
     for value in test.values:
         is_code = re.match(r"-?0[0-9]", value)  # such as 02139
         if is_code or not is_numeric(value):
@@ -243,7 +243,7 @@ def encode(found: list[Any], codes: Any) -> tuple[tuple[Level, ...], Any]:
     """Sorted levels of an attribute, and the level of each row, from its `distinct`
     values.
     """
-    keys = [level_key(value) for value in found]
+    keys = list(map(level_key, found))
     occurring = set(keys)
     if np.any(codes < 0):
         occurring.add(None)
@@ -254,7 +254,7 @@ def encode(found: list[Any], codes: Any) -> tuple[tuple[Level, ...], Any]:
 
 def encode_known(found: list[Any], codes: Any, levels: tuple[Level, ...]) -> Any:
     """Place of each row's level among known ones; len(levels) for any other."""
-    keys = [level_key(value) for value in found]
+    keys = list(map(level_key, found))
     return _places_of(keys, level_places(levels), otherwise=len(levels))[codes]
 
 
@@ -282,9 +282,10 @@ def numbers_beside_limits(keys: Collection[str]) -> int:
     """
     others = {key for key in keys if not DECIMAL.fullmatch(key)}
     n_numbers = len(set(keys)) - len(others)
-    if not others or not all(is_limit(key) for key in others):
+    beside_limits = bool(others) and all(map(is_limit, others))
+    if not beside_limits or n_numbers <= MAX_NUMERIC_LEVELS:
         return 0
-    return n_numbers if n_numbers > MAX_NUMERIC_LEVELS else 0
+    return n_numbers
 
 
 def is_limit(key: str) -> bool:
@@ -298,8 +299,10 @@ def refuse_many(
     """Refuse identifiers and measurements by their number of values (in what was
     seen).
     """
-    within = f" in {seen}" if seen else ""
-    keys = {level_key(value) for value in found} - {None}
+    within = ""
+    if seen:
+        within = f" in {seen}"
+    keys = set(map(level_key, found)) - {None}
     if not as_levels:
         _refuse_measurements(found, keys, name, within)
     if len(keys) > MAX_LEVELS:
@@ -319,7 +322,7 @@ def _refuse_measurements(
             raise refused("measurements", n=len(numbers), **known)
         if len(numbers) > MAX_NUMERIC_LEVELS:
             raise refused("many numbers", n=len(numbers), **known)
-    spelled = numbers_beside_limits([str(key) for key in keys])
+    spelled = numbers_beside_limits(list(map(str, keys)))
     if spelled:
         raise refused("numbers beside limits", n=spelled, **known)
 
@@ -353,19 +356,18 @@ def warn_of_similar_levels(patterns: Patterns, people: Any) -> None:
 
 def _warn_of_sign(name: str, levels: Sequence[Level], counts: Any) -> None:
     """Warn of a sign such as "?" that is a level; two of them may be + and -."""
-    signs = [
-        place
-        for place, level in enumerate(levels)
-        if level and not any(map(str.isalnum, level))
-    ]
+    signs = []
+    for place, level in enumerate(levels):
+        if level and not any(map(str.isalnum, level)):
+            signs.append(place)
     if len(signs) != 1:
         return
     sign = str(levels[signs[0]])
     if not set(sign) <= MISSING_SIGNS:
         return
     n = int(counts[signs[0]])
-    are, they = ("is", "It forms") if n == 1 else ("are", "They form")
-    values = f"{n:,} of {int(counts.sum()):,} values {are}"
+    values = f"{n:,} of {int(counts.sum()):,} values {agreeing(n, 'is', 'are')}"
+    they = agreeing(n, "It forms", "They form")
     _warn("sign as level", name=name, sign=sign, values=values, they=they)
 
 
@@ -390,7 +392,7 @@ def _warn_of_case_and_spaces(name: str, levels: Sequence[Level], counts: Any) ->
     if most_frequent_first:
         rarer = [place for places in most_frequent_first for place in places[1:]]
         n = int(counts[rarer].sum())
-        verb = "differs" if n == 1 else "differ"
+        verb = agreeing(n, "differs", "differ")
         values = f"{n:,} of {int(counts.sum()):,} values {verb}"
         main, rare = most_frequent_first[0][:2]
         _warn(
@@ -402,7 +404,7 @@ def _warn_of_case_and_spaces(name: str, levels: Sequence[Level], counts: Any) ->
         )
     elif spaced:
         n = int(counts[spaced].sum())
-        verb = "has" if n == 1 else "have"
+        verb = agreeing(n, "has", "have")
         values = f"{n:,} of {int(counts.sum()):,} values {verb}"
         _warn("spaced level", name=name, values=values, level=levels[spaced[0]])
 
@@ -429,9 +431,10 @@ def warn_of_new_levels(
         made = name in patterns.derived or name.startswith((BESIDE, KEY))
         if made or name not in known:
             continue
-        known_by_folded = {
-            folded(level): level for level in known[name] if level is not None
-        }
+        known_by_folded = {}
+        for level in known[name]:
+            if level is not None:
+                known_by_folded[folded(level)] = level
         is_new = np.zeros(len(levels), dtype=np.bool_)
         for i, level in enumerate(levels):
             if level in known[name]:
@@ -455,18 +458,19 @@ def warn_of_failed_conditions(
     for name, made in conditions.items():
         for test in tests_of(made.condition):
             if test.op in ("=", "in"):
-                known = {level for level in levels_of(test.column) if level is not None}
-                _suggest_values(name, test, known)
+                _suggest_values(name, test, set(levels_of(test.column)) - {None})
 
 
-def _suggest_values(name: str, test: ColumnTest, known: set[str]) -> None:
+def _suggest_values(name: str, test: ColumnTest, known: set[Level]) -> None:
     """Warn of values of a test that no row has, if a level differs only in case or
     spaces.
     """
     for value in test.values:
         if known & wanted_keys(ColumnTest(test.column, "=", (value,))):
             continue
-        near = sorted(level for level in known if folded(level) == folded(value))
+        near = sorted(
+            str(level) for level in known if folded(str(level)) == folded(value)
+        )
         if near:
             _warn(
                 "nobody meets", name=name, column=test.column, value=value, near=near[0]

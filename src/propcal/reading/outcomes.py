@@ -1,5 +1,4 @@
-"""Outcomes as 0 and 1: numbers, yes and no in their usual spellings, or one value that
-means the event.
+"""Outcomes as 0 and 1: from numbers, from yes and no, or from the value for the event.
 
 One rule decides, cell by cell, in memory, in files and in every engine: with
 `positive`, that value is the event and every other value is not; without it, yes, y,
@@ -19,6 +18,7 @@ import numpy as np
 from propcal.core.conditions import is_numeric
 from propcal.core.grid import FloatArray
 from propcal.errors import InputError, PropcalError, refused, shown
+from propcal.numbers import agreeing
 from propcal.reading.frames import holds_text, numbers, one_column
 from propcal.reading.levels import distinct, level_key
 
@@ -49,7 +49,7 @@ def event_codes(found: Sequence[Any], name: str, positive: Any = None) -> list[f
     """For each different value of an outcome column: 1 if it is the event, 0 if not,
     NaN if it is missing.
     """
-    levels = [level_key(value) for value in found]
+    levels = list(map(level_key, found))
     known = [level for level in dict.fromkeys(levels) if level is not None]
     if positive is not None:
         events = _levels_meant(positive, set(known), name)
@@ -112,7 +112,7 @@ def _not_understood(name: str, levels: Sequence[str], n_strange: int) -> Propcal
     if n_strange == len(levels):
         what = f"none of its {len(levels):,} different values is"
     else:
-        are = "is" if n_strange == 1 else "are"
+        are = agreeing(n_strange, "is", "are")
         what = f"{n_strange:,} of its {len(levels):,} different values {are} neither"
     return refused("many outcomes", name=name, what=what)
 

@@ -1,11 +1,12 @@
-"""Patient IDs: who has several rows, hashed into clusters so that intervals allow for
-repeat visits; and a warning of a column of IDs that was not named.
+"""Patient IDs: hashed into clusters, so that intervals allow for repeat visits.
+
+A column that looks like one and was not named is warned of.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from hashlib import blake2b
 from typing import Any
 
@@ -50,7 +51,7 @@ def patient_codes(ids: Any, title: str | Argument) -> tuple[list[Level], Any]:
     missing ones.
     """
     values, codes = distinct(ids)
-    keys = [level_key(value) for value in values]
+    keys = list(map(level_key, values))
 
     # code -1 looks up the last entry
     is_missing = np.array([*(key is None for key in keys), True])
@@ -78,19 +79,22 @@ def looks_like_patient_id(name: str) -> bool:
 
 
 def warn_of_undeclared(
-    unused: Iterable[str],
+    names: Iterable[str],
+    used: Sequence[str],
     count: Callable[[str], tuple[int, int]],
     key: str = "repeats",
     written: str = "cluster={}",
 ) -> str:
-    """Warn of the first unused column that looks like a patient ID and has repeated
-    values; its name, or "".
+    """Warn of the first column, other than those that are used, that looks like a
+    patient ID and has repeated values; its name, or "".
 
     `count` gives the number of rows that were counted and of different values in them.
     `key` is the text of the warning in errors.toml; `written` is how Python passes the
     column, for a text that says so.
     """
-    for name in filter(looks_like_patient_id, unused):
+    for name in names:
+        if name in used or not looks_like_patient_id(name):
+            continue
         rows, different = count(name)
         if FEWEST_PATIENTS <= different <= MOST_DIFFERENT * rows:
             passed = written.format(f'"{name}"')

@@ -1,5 +1,6 @@
-"""Files of one format with a row for each person, read as one table: as SQL of DuckDB,
-or in batches.
+"""Reading several CSV or Parquet files with a row for each person as one table.
+
+The table is SQL of DuckDB, or comes in batches.
 
 Parquet files may have their columns in a different order and use numeric types of other
 widths, but a column must have the same kind of values in all files. Arrow copies them
@@ -33,6 +34,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from propcal.errors import FileFormatError, InputError, PropcalError, quoted, refused
+from propcal.numbers import agreeing
 from propcal.reading.csv_parquet_excel import (
     CsvFile,
     ParquetFile,
@@ -106,6 +108,7 @@ class PeopleFiles(ABC):
     `engine`.
     """
 
+    format: str  # as errors call it
     engine: Any = None
     names: list[str]
 
@@ -212,6 +215,7 @@ class PeopleFiles(ABC):
 class ParquetFiles(PeopleFiles):
     """Parquet files of people; their columns have types already."""
 
+    format = "Parquet"
     parts: list[ParquetFile]
 
     def count(self) -> int:
@@ -343,6 +347,7 @@ def _values_of(arrow_type: Any) -> str:
 class TextFiles(PeopleFiles):
     """CSV files of people."""
 
+    format = "text"
     parts: list[CsvFile]
 
     def count(self) -> int:
@@ -362,7 +367,7 @@ class TextFiles(PeopleFiles):
 
     def _all_types(self, as_text: bool) -> list[str]:
         if as_text:
-            return ["VARCHAR" for _ in self.names]
+            return ["VARCHAR"] * len(self.names)
         columns = [(place, "") for place in range(len(self.names))]
         self._find_forms(columns)
         return [_type(self._forms[column]) for column in columns]
@@ -421,7 +426,9 @@ class TextFiles(PeopleFiles):
         """SQL that reads some columns of all files; `null` makes missing values of
         texts that mean them.
         """
-        missing = ["", *self.missing] if null else [""]
+        missing = [""]
+        if null:
+            missing += self.missing
         distinct_places = list(dict.fromkeys(places))
         selections = []
         for part in self.parts:
@@ -467,8 +474,9 @@ class TextFiles(PeopleFiles):
             return "VARCHAR"
         forms = self._forms[place, kind]
         if not kind:
-            inexact = forms & INEXACT and _type(forms) == "DOUBLE"
-            return "VARCHAR" if inexact else _type(forms)
+            if forms & INEXACT and _type(forms) == "DOUBLE":
+                return "VARCHAR"
+            return _type(forms)
         if forms == TRUTH:
             return "BOOLEAN"
         if forms in (0, REAL):
@@ -503,10 +511,9 @@ class TextFiles(PeopleFiles):
     def _no_numbers(self, place: int) -> PropcalError:
         column = f"c{place}"
         not_a_number = f"TRY_CAST(trim({column}) AS DOUBLE) IS NULL"
-        conditions = [not_a_number]
-        conditions += [_matches(column, pattern) for pattern in (WORDS, *HINTS)]
-        totals = [f"count({column})"]
-        totals += [f"count({column}) FILTER ({condition})" for condition in conditions]
+        totals = [f"count({column})", f"count({column}) FILTER ({not_a_number})"]
+        for pattern in (WORDS, *HINTS):
+            totals.append(f"count({column}) FILTER ({_matches(column, pattern)})")
         n, n_wrong, n_words, *n_by_hint = self._totals([place], totals)
 
         if n_words == n:
@@ -521,12 +528,9 @@ class TextFiles(PeopleFiles):
                 key = "numbers as text"
                 hint = f"{count:,} {text}"
                 break
-        are = "values are not numbers"
-        if n_wrong == 1:
-            are = "values is not a number"
-        return refused(
-            key, name=self.names[place], are=f"{n_wrong:,} of {n:,} {are}", hint=hint
-        )
+        are = agreeing(n_wrong, "is not a number", "are not numbers")
+        wrong = f"{n_wrong:,} of {n:,} values {are}"
+        return refused(key, name=self.names[place], are=wrong, hint=hint)
 
     def _totals(
         self, places: Sequence[int], totals: Sequence[str], limit: int | None = None

@@ -1,6 +1,4 @@
-"""Periods: days, weeks, months, quarters or years of a calendar, as names that sort by
-time.
-"""
+"""Periods: days, weeks, months, quarters or years, as names that sort by time."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Scores, outcomes and weights: what may be wrong with them, row by row, and the errors
-that say so.
+"""What may be wrong with scores, outcomes and weights, and the errors that say so.
 
 What may be wrong with a row is defined once (`troubles`), for arrays and for the
 expressions of an engine. One function refuses it (`refuse_troubles`), from the number
@@ -21,7 +20,7 @@ import numpy as np
 
 from propcal.core.grid import FloatArray, IntArray
 from propcal.errors import InputError, refused
-from propcal.numbers import capital
+from propcal.numbers import agreeing, capital
 
 LARGEST_WEIGHT = 1e15
 # what may be done about a score that is missing or no probability
@@ -283,7 +282,7 @@ def _counted(codes: IntArray) -> Counter[Trouble]:
 
 
 def _values(count: int, n: int) -> str:
-    return f"{count:,} of {n:,} values {'is' if count == 1 else 'are'}"
+    return f"{count:,} of {n:,} values {agreeing(count, 'is', 'are')}"
 
 
 def check_scores(
@@ -429,17 +428,15 @@ def _other_complaints(
     """What is wrong with rows other than those of the first error; each row counts only
     for its most urgent trouble.
     """
-    counted = [(complaint, _count_of(complaint, counts)) for complaint in COMPLAINTS]
-    occurring = [(complaint, count) for complaint, count in counted if count]
+    occurring = [complaint for complaint in COMPLAINTS if _count_of(complaint, counts)]
     by_column: dict[str, list[str]] = {}
-    for complaint, count in occurring[1:]:
+    for complaint in occurring[1:]:
+        count = _count_of(complaint, counts)
         sentences = by_column.setdefault(getattr(names, complaint.role), [])
-        verb = "is" if count == 1 else "are"
-        if sentences:
-            noun = ""
-        else:
-            noun = "value " if count == 1 else "values "
-        sentences.append(f"{count:,} {noun}{verb} {complaint.adjective}")
+        words = [f"{count:,}", agreeing(count, "is", "are"), complaint.adjective]
+        if not sentences:
+            words.insert(1, agreeing(count, "value", "values"))
+        sentences.append(" ".join(words))
     if not by_column:
         return ""
 

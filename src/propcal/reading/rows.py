@@ -31,7 +31,7 @@ from propcal.errors import Argument, ColumnTitle, InputError, refused, warn_user
 from propcal.reading import frames
 from propcal.reading import role_columns as roles
 from propcal.reading.checked_people import CheckedPeople, read_roles
-from propcal.reading.derived_columns import attribute_values, fitting_values
+from propcal.reading.derived_columns import attribute_values, fitting_values, recipes_of
 from propcal.reading.frames import Columns, numbers
 from propcal.reading.levels import (
     distinct,
@@ -182,22 +182,19 @@ def rows_of_people(
     """The pattern of each person, from columns of the rows that were passed."""
     people.refuse_swapped()
     recipes = groups.recipes()
-    read = [column for recipe in recipes.values() for column in recipe.columns]
-    frames.require(list(columns), [*groups.as_levels, *read])
+    frames.require(list(columns), groups.as_levels)
+    for recipe in recipes.values():
+        frames.require(list(columns), recipe.columns)
 
     encoded = _group_attributes(columns, groups, people.counted)
     encoded |= _further_attributes(columns, beside, people)
-    recipes_beside = {
-        name: recipe for name, recipe in beside.items() if not isinstance(recipe, str)
-    }
-
     left_out = people.left_out
     n_left_out = 0 if left_out is None else int(left_out.sum())
     counts = [np.ones(n_left_out)]
     if people.left_out_weight is not None:
         counts.append(people.left_out_weight)
     patterns, code, counted_left_out = patterns_and_left_out(
-        encoded, recipes | recipes_beside, left_out, counts, len(people)
+        encoded, recipes | recipes_of(beside), left_out, counts, len(people)
     )
 
     warn_of_similar_levels(patterns, np.bincount(code, minlength=len(patterns)))
@@ -241,12 +238,10 @@ def _further_attributes(
         encoded[name] = encode(values, codes)
     if people.patient_ids is not None:
         encoded[CLUSTER] = CLUSTERS, cluster_codes(people.patient_ids)
-    if people.counted is None:
-        return encoded
-    return {
-        name: (levels, codes[people.counted])
-        for name, (levels, codes) in encoded.items()
-    }
+    if people.counted is not None:
+        for name, (levels, codes) in encoded.items():
+            encoded[name] = levels, codes[people.counted]
+    return encoded
 
 
 def _warn_of_conditions_that_nobody_meets(
@@ -279,20 +274,23 @@ def patterns_and_left_out(
     them; `counts` are one or more ways to count the rows that are left out; `n_rows` is
     the number of the others.
     """
-    by_group = [NOBODY for _ in counts]
+    by_group = [NOBODY] * len(counts)
     levels = [levels for levels, _ in encoded.values()]
-    codes = [code for _, code in encoded.values()]
+    codes = [codes for _, codes in encoded.values()]
     if left_out is not None and left_out.any():
-        of_groups = [
-            name for name in encoded if not name.startswith(BESIDE) and name != CLUSTER
-        ]
-        levels_of_groups = [encoded[name][0] for name in of_groups]
-        codes_of_groups = [encoded[name][1][left_out] for name in of_groups]
+        names = []
+        levels_of_groups = []
+        codes_of_groups = []
+        for name, (own_levels, own_codes) in encoded.items():
+            if name != CLUSTER and not name.startswith(BESIDE):
+                names.append(name)
+                levels_of_groups.append(own_levels)
+                codes_of_groups.append(own_codes[left_out])
         by_group = [
-            LeftOut.of(of_groups, levels_of_groups, codes_of_groups, people)
+            LeftOut.of(names, levels_of_groups, codes_of_groups, people)
             for people in counts
         ]
-        codes = [code[~left_out] for code in codes]
+        codes = [own_codes[~left_out] for own_codes in codes]
     patterns, code = patterns_of(tuple(encoded), tuple(levels), codes, n_rows, recipes)
     return patterns, code, by_group
 
@@ -301,8 +299,14 @@ def _warn_of_other_order(*columns: Any) -> None:
     """Rows belong together by their place; pandas' indexes of the same labels may say
     otherwise.
     """
-    indexes: list[Any] = [getattr(column, "index", None) for column in columns]
-    first, *others = [index for index in indexes if hasattr(index, "equals")] or [None]
+    indexes: list[Any] = []
+    for column in columns:
+        index = getattr(column, "index", None)
+        if hasattr(index, "equals"):
+            indexes.append(index)
+    if not indexes:
+        return
+    first, *others = indexes
     for other in others:
         if len(first) != len(other) or first.equals(other):
             continue
@@ -394,19 +398,17 @@ def warn_of_unused_ids(sensitive_features: Any, groups: Groups) -> str:
     if isinstance(sensitive_features, FrameColumns):
         return sensitive_features.unused_id
     if isinstance(sensitive_features, Mapping):
-        names = [str(name) for name in sensitive_features]
+        names = list(map(str, sensitive_features))
     else:
         names = frames.frame_names(sensitive_features)
     wanted = wanted_columns(groups)
     if wanted is None:
-        unused = []
-    else:
-        unused = [name for name in names if name not in wanted]
+        return ""
 
     def count(name: str) -> tuple[int, int]:
         return count_values(frames.attribute_columns(sensitive_features, [name])[name])
 
-    return warn_of_undeclared(unused, count, written="cluster=frame[{}]")
+    return warn_of_undeclared(names, wanted, count, written="cluster=frame[{}]")
 
 
 def wanted_columns(
@@ -530,16 +532,17 @@ def rows_to_score(
     n_codes = [len(levels) + 1 for levels in known.levels]
     table, code = combinations_present(codes, n_codes, len(values))
     patterns = Patterns(known.attributes, known.levels, table, known.derived)
-    features = feature_codes(correction.points, columns) if correction.points else []
+    features = [
+        _codes(feature, columns[feature.column]) for feature in correction.features
+    ]
     return ScoringRows(values, patterns, code, features)
 
 
 def _no_rows_to_score(values: FloatArray, correction: Definition) -> ScoringRows:
     nobody = np.empty(0, dtype=np.int64)
     no_patterns = np.empty((0, len(correction.patterns.attributes)), dtype=np.int64)
-    features = correction.points.features if correction.points else ()
     patterns = replace(correction.patterns, table=no_patterns)
-    return ScoringRows(values, patterns, nobody, [nobody for _ in features])
+    return ScoringRows(values, patterns, nobody, [nobody] * len(correction.features))
 
 
 def feature_codes(points: PointsTable, columns: Mapping[str, Any]) -> list[Any]:

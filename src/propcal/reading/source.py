@@ -1,9 +1,8 @@
-"""Source: rows of people with named columns, read by column or reduced to atoms; in a
-frame or in an engine.
+"""Source: rows of people with named columns, read by column or reduced to atoms.
 
-`NamedColumns` says what the columns are taken for. A site is a column, or one name for
-everybody; each site has one spelling only. Files are a source as well
-(`propcal.reading.file_source`).
+A source is a frame in memory, a frame of an engine, or files
+(`propcal.reading.file_source`). `NamedColumns` says what the columns are taken for. A
+site is a column, or one name for everybody; each site has one spelling only.
 """
 
 from __future__ import annotations
@@ -105,9 +104,8 @@ class NamedColumns:
     @cached_property
     def attributes(self) -> dict[str, Recipe | str]:
         """Every attribute by name: how it is made, or the column that it is."""
-        recipes = self.definition.recipes()
-        of_groups = self.definition.attributes([])
-        return {name: recipes.get(name, name) for name in of_groups} | {**self.beside}
+        names = self.definition.attributes([])
+        return dict(zip(names, names)) | self.definition.recipes() | {**self.beside}
 
     @property
     def features(self) -> list[str]:
@@ -126,8 +124,10 @@ class NamedColumns:
     @property
     def wanted(self) -> list[str]:
         """All columns that are read."""
-        also = [] if self.cluster is None else [self.cluster]
-        return list(dict.fromkeys([*self.roles, *self.features, *also]))
+        wanted = [*self.roles, *self.features]
+        if self.cluster is not None:
+            wanted.append(self.cluster)
+        return list(dict.fromkeys(wanted))
 
     @property
     def titles(self) -> RoleNames:
@@ -209,7 +209,7 @@ def refuse_other_spellings(parts: Sequence[tuple[str, Atoms]]) -> None:
             name = str(level)
             first, first_part = first_seen.setdefault(folded(name), (name, part))
             if first != name:
-                both = part if first_part == part else f"{first_part} and {part}"
+                both = " and ".join(dict.fromkeys([first_part, part]))
                 raise refused("site twice", first=first, name=name, both=both)
 
 
@@ -329,9 +329,8 @@ class FrameSource(Source):
         """Warn of a column other than the wanted ones that looks like a patient ID; its
         name, or "".
         """
-        unused = [name for name in self.names if name not in wanted]
         return warn_of_undeclared(
-            unused, lambda name: count_values(self.columns([name])[name])
+            self.names, wanted, lambda name: count_values(self.columns([name])[name])
         )
 
 

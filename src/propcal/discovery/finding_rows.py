@@ -8,18 +8,18 @@ without the outcome; protected pages start from them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from scipy import special
 
-from propcal.auditing.claims import Claim
+from propcal.auditing.claims import NAN, Claim
 from propcal.auditing.headcount import Headcount, ScoreValues
 from propcal.auditing.statistics.rate_intervals import bisected
 from propcal.core.grid import IntArray
 from propcal.discovery.binned_features import Box, Feature, label, name_and_condition
-from propcal.discovery.people import People
+from propcal.discovery.people import TINY, People
 from propcal.numbers import IN_SENTENCE, About, Limit, known
 from propcal.options import Identity
 
@@ -29,16 +29,15 @@ TOO_EXTREME = "too extreme"
 NOT_EXTREME = "not extreme enough"
 COULD_BE_CHANCE = "could be chance"
 AFTER = " after correction"
-CLEAR = 3.0  # standard errors from which on an error of the raw score is called one
+CLEAR_SD = 3.0  # of an error of the raw score, from which on it is called one
 RATIO = "O/E ratio"
 CALIBRATION_SLOPE = "calibration slope"
-Counted = tuple[
-    Headcount, ScoreValues | None
-]  # people, and their scores if many have the same one
-LEAST = 0.2  # of a statistic beyond its limit; its description may have lost a little
-# standard errors on either side, and steps of bisection
-WIDEST = 40.0
-STEPS = 80
+# people, and their scores if many have the same one
+Counted = tuple[Headcount, ScoreValues | None]
+# by how much a statistic is beyond its limit; its description may have lost a little
+LEAST_BEYOND = 0.2
+FURTHEST_SD = 40.0  # on either side, in which the mean of a statistic is sought
+HALVINGS = 80
 
 
 @dataclass(eq=False)
@@ -153,10 +152,9 @@ class FoundGroup:
         """Digits after the point of `value`, `low` and `high` in print: slopes on pages
         have one.
         """
-        coarse = all(
-            round(number, 1) == number for number in (self.value, self.low, self.high)
-        )
-        return 1 if self.measure == CALIBRATION_SLOPE and coarse else 2
+        numbers = (self.value, self.low, self.high)
+        is_coarse = all(round(number, 1) == number for number in numbers)
+        return 1 if self.measure == CALIBRATION_SLOPE and is_coarse else 2
 
     @property
     def words(self) -> str:
@@ -172,38 +170,34 @@ class FoundGroup:
         """
         if not (self.corrected_for and known(self.predicted_after)):
             return False
-        rates = {
-            IN_SENTENCE.percent(rate) for rate in (self.predicted, self.predicted_after)
-        }
-        values = {
-            IN_SENTENCE.decimal(value, self.digits)
-            for value in (self.raw_value, self.value)
-        }
-        return AFTER in self.error or len(rates) + len(values) > 2
+        if AFTER in self.error:
+            return True
+        raw_rate = IN_SENTENCE.percent(self.predicted)
+        raw_value = IN_SENTENCE.decimal(self.raw_value, self.digits)
+        rate = IN_SENTENCE.percent(self.predicted_after)
+        value = IN_SENTENCE.decimal(self.value, self.digits)
+        return (raw_rate, raw_value) != (rate, value)
 
     def claim(self) -> Claim:
         """The finding as a claim; the O/E ratio of a wrong slope has no interval."""
-        direction = self.error.removesuffix(AFTER)
-        estimate = self.value
-        low = self.low
-        high = self.high
-        if self.measure != RATIO:
-            direction = ""
-            estimate = self.observed / self.predicted_after
-            low = high = float("nan")
-        numbers: dict[str, Any] = {
-            "people": self.people,
-            "events": self.events,
-            "p_value": self.p_value,
-        }
-        numbers |= {
-            "estimate": estimate,
-            "low": low,
-            "high": high,
-            "predicted": self.predicted_after,
-        }
-        test = f"search of all groups, {self.measure}"
-        return Claim("group", self.name, self.name, direction, test=test, **numbers)
+        claim = Claim(
+            kind="group",
+            who=self.name,
+            label=self.name,
+            direction=self.error.removesuffix(AFTER),
+            estimate=self.value,
+            low=self.low,
+            high=self.high,
+            test=f"search of all groups, {self.measure}",
+            p_value=self.p_value,
+            people=self.people,
+            events=self.events,
+            predicted=self.predicted_after,
+        )
+        if self.measure == RATIO:
+            return claim
+        ratio = self.observed / self.predicted_after
+        return replace(claim, direction="", estimate=ratio, low=NAN, high=NAN)
 
 
 def directions(
@@ -219,17 +213,19 @@ def directions(
     >>> directions(True, RATIO, 1.2, "recalibration of the whole score")
     ('too low after correction', 'could be chance')
     """
-    high, low = (
-        (PREDICTS_HIGH, PREDICTS_LOW) if kind == RATIO else (TOO_EXTREME, NOT_EXTREME)
-    )
-    error = low if positive else high
+    if kind == RATIO:
+        of_positive, of_negative = PREDICTS_LOW, PREDICTS_HIGH
+    else:
+        of_positive, of_negative = NOT_EXTREME, TOO_EXTREME
+    error = of_positive if positive else of_negative
     if not corrected_for:
         return error, error
-    if abs(raw) >= CLEAR:
-        raw_error = low if raw > 0 else high
-    else:
+    raw_error = of_positive if raw > 0 else of_negative
+    if abs(raw) < CLEAR_SD:
         raw_error = COULD_BE_CHANCE
-    return (error if raw_error == error else error + AFTER), raw_error
+    if raw_error != error:
+        error += AFTER
+    return error, raw_error
 
 
 def whole(people: float) -> float:
@@ -258,7 +254,8 @@ def group_found(
     taken: Sequence[str],
 ) -> FoundGroup:
     """Measure a finding; its name differs from those taken."""
-    rows, weight = found.rows, people.weight[found.rows]
+    rows = found.rows
+    weight = people.weight[rows]
     total = float(weight.sum())
     events = float(weight @ people.outcome[rows])
     expected = float(weight @ people.raw[rows])
@@ -268,17 +265,16 @@ def group_found(
         value = events / found.predicted
         raw_value = events / expected
         low, high = _interval(found, people, events)
-        raw = (events - expected) / people.spread(rows)
+        raw_z = (events - expected) / people.spread(rows)
     else:
+        measure = CALIBRATION_SLOPE
         (value, error), (raw_value, raw_error) = found.slopes
-        measure, (low, high) = (
-            CALIBRATION_SLOPE,
-            after_selection((value - 1) / error, found.limit),
-        )
-        low, high = 1 + low * error, 1 + high * error
-        raw = (raw_value - 1) / raw_error
+        low_z, high_z = after_selection((value - 1) / error, found.limit)
+        low = 1 + low_z * error
+        high = 1 + high_z * error
+        raw_z = (raw_value - 1) / raw_error
     error_now, error_raw = directions(
-        found.statistic > 0, measure, raw, found.corrected_for
+        found.statistic > 0, measure, raw_z, found.corrected_for
     )
     return FoundGroup(
         name=name,
@@ -309,18 +305,17 @@ def _interval(found: Found, people: People, events: float) -> tuple[float, float
     """
     error = people.spread(found.rows)
     beyond = events - found.predicted
-    model = abs(beyond / found.statistic) if found.statistic else error
-    scale = max(
-        error / max(model, 1e-12), 1e-6
-    )  # repeat visits make the statistic vary more
+    model_error = abs(beyond / found.statistic) if found.statistic else error
+    # repeat visits make the statistic vary more
+    scale = max(error / max(model_error, 1e-12), 1e-6)
     low, high = after_selection(beyond / error, abs(found.limit) / scale)
-    added = (
-        np.sign(beyond) * found.added / scale
-    )  # by the choice of the strongest group
-    ends = low - max(added, 0.0), high - min(added, 0.0)
-    return max(1 + ends[0] * error / found.predicted, 0.0), max(
-        1 + ends[1] * error / found.predicted, 0.0
-    )
+    # by the choice of the strongest group
+    added = np.sign(beyond) * found.added / scale
+    low -= max(added, 0.0)
+    high -= min(added, 0.0)
+    ratio_low = 1 + low * error / found.predicted
+    ratio_high = 1 + high * error / found.predicted
+    return max(ratio_low, 0.0), max(ratio_high, 0.0)
 
 
 def people_headcount(people: People, rows: IntArray) -> Counted:
@@ -331,34 +326,37 @@ def people_headcount(people: People, rows: IntArray) -> Counted:
     weight = people.weight[rows]
     outcome = people.outcome[rows] == 1
     keys = people.keys[rows]
-    either = [outcome, ~outcome]
-    total = np.array([weight[own].sum() for own in either])
-    mean = float(weight @ people.raw[rows] / max(total.sum(), 1e-300))
+    with_and_without = [outcome, ~outcome]
+    total = np.array([weight[side].sum() for side in with_and_without])
+    mean = float(weight @ people.raw[rows] / max(total.sum(), TINY))
     different = total.copy()
     if people.survey:
-        squares = np.array([np.sum(weight[own] ** 2) for own in either])
-        different = total**2 / np.maximum(squares, 1e-300)
-        total = total * (len(rows) / max(total.sum(), 1e-300))
+        squares = np.array([np.sum(weight[side] ** 2) for side in with_and_without])
+        different = total**2 / np.maximum(squares, TINY)
+        total = total * (len(rows) / max(total.sum(), TINY))
     else:
         keys = keys * weight.astype(np.uint64)
     if people.cluster is not None:
-        persons = [len(np.unique(people.cluster[rows][own])) for own in either]
-        different = np.minimum(different, persons)
-    key = np.array([np.sum(keys, dtype=np.uint64)])
-    return Headcount(
-        total[:, None], different[:, None], np.array([mean]), key
-    ), _values(people, rows, keys)
+        persons = people.cluster[rows]
+        n_persons = [len(np.unique(persons[side])) for side in with_and_without]
+        different = np.minimum(different, n_persons)
+    record_hash = np.array([np.sum(keys, dtype=np.uint64)])
+    headcount = Headcount(
+        total[:, None], different[:, None], np.array([mean]), record_hash
+    )
+    return headcount, _values(people, rows, keys)
 
 
 def _values(people: People, rows: IntArray, keys: Any) -> ScoreValues | None:
+    """The different scores of some rows; None if scores are hardly ever the same."""
     score, place = np.unique(people.raw[rows], return_inverse=True)
     if 2 * len(score) > len(rows):
         return None
     counts = np.bincount(place).astype(np.float64)
     events = np.bincount(place, weights=people.outcome[rows]).astype(np.float64)
-    key = np.zeros(len(score), dtype=np.uint64)
-    np.add.at(key, place, keys)
-    return ScoreValues(score, counts, events, counts, key)
+    record_hash = np.zeros(len(score), dtype=np.uint64)
+    np.add.at(record_hash, place, keys)
+    return ScoreValues(score, counts, events, counts, record_hash)
 
 
 def after_selection(
@@ -378,7 +376,7 @@ def after_selection(
         low, high = after_selection(-statistic, limit, confidence)
         return -high, -low
     tail = (1 - confidence) / 2
-    limit = min(limit, statistic - LEAST)
+    limit = min(limit, statistic - LEAST_BEYOND)
     return _solve(statistic, limit, tail), _solve(statistic, limit, 1 - tail)
 
 
@@ -386,10 +384,13 @@ def _solve(statistic: float, limit: float, wanted: float) -> float:
     """The mean for which a selected statistic is at least this large with the wanted
     probability.
     """
-    ends = statistic - WIDEST, statistic + WIDEST
-    low, high = bisected(
-        lambda mean: _beyond(statistic, limit, mean) < wanted, *ends, STEPS
-    )
+
+    def too_small(mean: float) -> bool:
+        return _beyond(statistic, limit, mean) < wanted
+
+    lowest = statistic - FURTHEST_SD
+    highest = statistic + FURTHEST_SD
+    low, high = bisected(too_small, lowest, highest, HALVINGS)
     return float(low + high) / 2
 
 

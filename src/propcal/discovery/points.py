@@ -1,9 +1,9 @@
-"""Learns points: what each feature adds to a score, beside everybody's curve and the
-groups.
+"""Learns points: what each feature adds to a score, in addition to everybody's curve
+and the groups.
 
 Features become codes of at most 160 pieces each. Three models are compared by
-cross-validation: everybody's curve, the attributes of the groups beside it, and the
-features beside both. Only if the features improve the held-out likelihood by more than
+cross-validation: everybody's curve, the curve and the attributes of the groups, and
+both with the features. Only if the features improve the held-out likelihood by more than
 chance explains do they get points; curve and groups are then estimated together with
 them, so that neither takes what belongs to the other.
 """
@@ -51,9 +51,9 @@ from propcal.core.logistic import UncorrelatedSpline
 from propcal.core.patterns import Level
 from propcal.discovery.binned_features import Feature, FeatureTable
 
-# a value of so many people, among more than so many values, stands apart
-SPIKE = 0.15
-FEWEST_VALUES = 6
+# a value of so large a share of people, among more than so many values, stands apart
+SPIKE_SHARE = 0.15
+FEW_VALUES = 6
 FEWEST_PEOPLE = 20  # of a range of numbers
 # Pieces and waves of a number; many features share a sum of them, because time and
 # memory grow with its square. With 32 and 12, log loss was higher by up to 0.008
@@ -95,23 +95,21 @@ class Pieces:
         """At most so many pieces of a number, each with enough people; every level is
         one.
         """
-        people = np.bincount(codes, minlength=feature.recorded + 1)
+        n_codes = feature.recorded + 1
         if not feature.is_number:
-            return cls(
-                feature,
-                np.arange(feature.recorded + 1, dtype=np.uint8),
-                (),
-                feature.recorded + 1,
-            )
-        own = people[: feature.recorded]
-        spike = int(own.argmax())
-        if len(own) <= FEWEST_VALUES or own[spike] < SPIKE * own.sum():
-            spike = -1
-        starts = _starts(own, spike, most)
+            return cls(feature, np.arange(n_codes, dtype=np.uint8), (), n_codes)
+        people = np.bincount(codes, minlength=n_codes)[: feature.recorded]
+        spike: int | None = int(people.argmax())
+        if len(people) <= FEW_VALUES or people.max() < SPIKE_SHARE * people.sum():
+            spike = None
+        starts = _starts(people, spike, most)
         place = np.searchsorted(starts, np.arange(feature.recorded), side="right") - 1
-        last = len(starts)  # the piece of missing values
-        apart = (*((int(place[spike]),) if spike >= 0 else ()), last)
-        return cls(feature, np.append(place, last).astype(np.uint8), apart, last + 1)
+        missing = len(starts)  # the piece of missing values
+        apart = [missing]
+        if spike is not None:
+            apart.insert(0, int(place[spike]))
+        place_of_codes = np.append(place, missing).astype(np.uint8)
+        return cls(feature, place_of_codes, tuple(apart), missing + 1)
 
     def term(self, codes: Codes, waves: int) -> Term:
         """Its term of the model, given the pieces of the rows."""
@@ -125,49 +123,65 @@ class Pieces:
         all are zero.
         """
         feature = self.feature
-        most = MOST_POINTS
         step = STEP_OF_RANGES if feature.is_number else 1
-        found = [
-            int(x)
-            for x in np.clip(np.rint(shift * PER_UNIT / step) * step, -most, most)
-        ]
-        if not any(found):
+        rounded = np.rint(shift * PER_UNIT / step) * step
+        points = [int(x) for x in np.clip(rounded, -MOST_POINTS, MOST_POINTS)]
+        if not any(points):
             return None
-        missing = found[-1] if people[-1] else None
-        if not feature.is_number:
-            n = len(feature.levels)
-            other = found[n] if feature.pooled else None
-            return FeaturePoints(
-                feature.name, tuple(found[:n]), feature.levels, (), missing, other
-            )
-        first = np.flatnonzero(
-            np.diff(self.place[: feature.recorded])
-        )  # codes at which a piece ends
-        # neighbouring ranges with the same points are one
-        joined = [k for k in range(len(first)) if found[k] != found[k + 1]]
-        points = (found[0], *(found[k + 1] for k in joined))
-        cuts = tuple(float(feature.cuts[first[k]]) for k in joined)
+        missing = points[-1] if people[-1] else None
+        if feature.is_number:
+            return self._points_of_ranges(points, missing)
+        n = len(feature.levels)
         return FeaturePoints(
-            feature.name, points, (), cuts, missing, None, feature.whole
+            column=feature.name,
+            points=tuple(points[:n]),
+            levels=feature.levels,
+            missing=missing,
+            other=points[n] if feature.pooled else None,
+        )
+
+    def _points_of_ranges(
+        self, points: Sequence[int], missing: int | None
+    ) -> FeaturePoints:
+        """The points of a number; neighbouring ranges with the same points are one."""
+        feature = self.feature
+        last_codes = np.flatnonzero(np.diff(self.place[: feature.recorded]))
+        of_ranges = [points[0]]
+        cuts = []
+        for last, before, after in zip(last_codes, points, points[1:]):
+            if after != before:
+                of_ranges.append(after)
+                cuts.append(float(feature.cuts[last]))
+        return FeaturePoints(
+            column=feature.name,
+            points=tuple(of_ranges),
+            cuts=tuple(cuts),
+            missing=missing,
+            whole=feature.whole,
         )
 
 
-def _starts(people: IntArray, spike: int, most: int) -> IntArray:
+def _starts(people: IntArray, spike: int | None, most: int) -> IntArray:
     """The codes at which pieces begin, so that each has enough people; a spike is a
     piece by itself.
     """
-    rest = int(people.sum()) - (int(people[spike]) if spike >= 0 else 0)
-    enough = max(FEWEST_PEOPLE, -(-rest // (most - 4)))
+    around_spike: tuple[int, ...] = ()
+    others = int(people.sum())
+    if spike is not None:
+        around_spike = (spike, spike + 1)
+        others -= int(people[spike])
+    enough = max(FEWEST_PEOPLE, -(-others // (most - 4)))
+
     starts = [0]
     count = 0
     for code, n in enumerate(people):
-        if (
-            code in (spike, spike + 1) and spike >= 0 and code > starts[-1]
-        ) or count >= enough:
+        at_spike = code in around_spike and code > starts[-1]
+        if at_spike or count >= enough:
             starts.append(code)
             count = 0
         count += int(n)
-    if 0 < count < enough and len(starts) > 1 and starts[-1] not in (spike, spike + 1):
+    is_small = 0 < count < enough
+    if is_small and len(starts) > 1 and starts[-1] not in around_spike:
         starts.pop()
     return np.array(starts)
 
@@ -203,15 +217,14 @@ class PointsRows:
 
     def part(self, rows: Any) -> PointsRows:
         """Some of the rows."""
-        log_odds = self.log_odds
-        offset = self.offset
-        outcome = self.outcome
-        weight = self.weight
         return PointsRows(
-            *(log_odds[rows], offset[rows], outcome[rows], weight[rows]),
-            [codes[rows] for codes in self.groups],
-            self.table.part(rows),
-            None if self.cluster is None else self.cluster[rows],
+            log_odds=self.log_odds[rows],
+            offset=self.offset[rows],
+            outcome=self.outcome[rows],
+            weight=self.weight[rows],
+            groups=[codes[rows] for codes in self.groups],
+            table=self.table.part(rows),
+            cluster=None if self.cluster is None else self.cluster[rows],
         )
 
 
@@ -221,36 +234,38 @@ class PointsModel:
     """
 
     def __init__(self, rows: PointsRows, *, bends: bool = True) -> None:
+        shares = np.arange(1, SCORE_RANGES) / SCORE_RANGES
+        edges = np.unique(np.quantile(rows.log_odds, shares, method="lower"))
+        score_range = np.searchsorted(edges, rows.log_odds, side="right")
+        score_codes: Codes = score_range.astype(np.uint8)
+        n_codes = len(edges) + 1
+        self.curve = Curve(
+            rows.log_odds, rows.weight, score_codes, n_codes, bends=bends
+        )
+        self.codes: list[Codes] = [score_codes, *rows.groups]
+        self.terms = [self.curve.term]
+        for codes in rows.groups:
+            self.terms.append(term_of_levels(int(codes.max(initial=0)) + 1))
+        n_without_features = len(self.terms)
+
         n = max(len(rows.table.features), 1)
         most = min(max(ALL_PIECES // n, FEWEST_PIECES), MOST_PIECES)
         waves = min(max(ALL_WAVES // n, FEWEST_WAVES), MOST_WAVES)
-        self.pieces = [
-            Pieces.of(*one, most) for one in zip(rows.table.features, rows.table.codes)
-        ]
-        shares = np.arange(1, SCORE_RANGES) / SCORE_RANGES
-        edges = np.unique(np.quantile(rows.log_odds, shares, method="lower"))
-        curve = np.searchsorted(edges, rows.log_odds, side="right").astype(np.uint8)
-        features = [
-            pieces.place[codes] for pieces, codes in zip(self.pieces, rows.table.codes)
-        ]
-        self.codes: Codes = np.stack([curve, *rows.groups, *features])
-        n_levels = [int(codes.max(initial=0)) + 1 for codes in rows.groups]
-        self.curve = Curve(
-            rows.log_odds, rows.weight, curve, len(edges) + 1, bends=bends
-        )
-        own = [
-            pieces.term(codes, waves) for pieces, codes in zip(self.pieces, features)
-        ]
-        self.terms = [self.curve.term, *map(term_of_levels, n_levels), *own]
-        self.n_groups = len(n_levels)
-        self.sizes = (1, 1 + self.n_groups, len(self.terms))
+        self.pieces = []
+        for feature, codes in zip(rows.table.features, rows.table.codes):
+            pieces = Pieces.of(feature, codes, most)
+            of_rows = pieces.place[codes]
+            self.pieces.append(pieces)
+            self.codes.append(of_rows)
+            self.terms.append(pieces.term(of_rows, waves))
+        # numbers of terms of the three models
+        self.sizes = (1, n_without_features, len(self.terms))
 
     def rows(self, rows: PointsRows, order: Any = slice(None)) -> AdditiveRows:
         """The rows of the additive model."""
-        codes = np.ascontiguousarray(self.codes[:, order])
-        return AdditiveRows(
-            codes, rows.offset[order], rows.outcome[order], rows.weight[order]
-        )
+        codes = np.stack([of_term[order] for of_term in self.codes])
+        offset = rows.offset[order]
+        return AdditiveRows(codes, offset, rows.outcome[order], rows.weight[order])
 
     def model(self, n_terms: int) -> AdditiveModel:
         """The first so many terms."""
@@ -294,29 +309,30 @@ def cross_validate(rows: PointsRows, *, passes: int = PASSES) -> Gains:
     Which people share a fold is chance; a few divisions are averaged if there are not
     too many rows.
     """
-    if len(rows.outcome) > MOST_HELD_OUT and rows.cluster is None:
-        step = len(rows.outcome) / MOST_HELD_OUT
+    n = len(rows.outcome)
+    if n > MOST_HELD_OUT and rows.cluster is None:
+        step = n / MOST_HELD_OUT
         rows = rows.part((np.arange(MOST_HELD_OUT) * step).astype(np.int64))
+        n = MOST_HELD_OUT
     model = PointsModel(rows)
-    repeats = min(max(ROWS_REPEATED // len(rows.outcome), 1), MOST_REPEATS)
     draws = Draws(OWN_SEED)
-    found = [
-        _held_out(model, rows, _folds(rows, draws), passes) for _ in range(repeats)
-    ]
-    steps = np.diff(np.mean(found, axis=0), axis=0)
+    likelihoods = []
+    for _ in range(min(max(ROWS_REPEATED // n, 1), MOST_REPEATS)):
+        fold = _folds(rows, draws)
+        likelihoods.append(_held_out_likelihoods(model, rows, fold, passes))
+
     total = float(rows.weight.sum())
-    errors = [_standard_error(step, rows.cluster) / total for step in steps]
-    gains = [float(step.sum()) / total for step in steps]
-    return Gains(
-        gains[0],
-        gains[1],
-        gains[2],
-        (errors[0], errors[1], errors[2]),
-        len(model.pieces),
-    )
+    gains = []
+    errors = []
+    for gain in np.diff(np.mean(likelihoods, axis=0), axis=0):
+        gains.append(float(gain.sum()) / total)
+        errors.append(_standard_error(gain, rows.cluster) / total)
+    of_curve, of_groups, of_points = gains
+    errors_of_gains = (errors[0], errors[1], errors[2])
+    return Gains(of_curve, of_groups, of_points, errors_of_gains, len(model.pieces))
 
 
-def _held_out(
+def _held_out_likelihoods(
     model: PointsModel, rows: PointsRows, fold: IntArray, passes: int
 ) -> FloatArray:
     """The log-likelihood of each row by its offset, and by each model fitted without
@@ -325,19 +341,21 @@ def _held_out(
     order = np.argsort(fold, kind="stable")
     ends = np.searchsorted(fold[order], np.arange(FOLDS + 1))
     data = model.rows(rows, order)
-    found = np.empty((1 + len(model.sizes), len(data)))
-    found[0, order] = data.likelihood(data.offset)
+    likelihoods = np.empty((1 + len(model.sizes), len(data)))
+    likelihoods[0, order] = data.likelihood(data.offset)
     for low, high in itertools.pairwise(ends):
-        past = model.rows(rows, np.r_[order[:low], order[high:]])
-        new = data.part(slice(low, high))
+        fitting = model.rows(rows, np.r_[order[:low], order[high:]])
+        held_out = data.part(slice(low, high))
         fit: AdditiveFit | None = None
-        for held, n_terms in zip(found[1:], model.sizes):
-            own = model.model(n_terms)
-            some = replace(past, codes=past.codes[:n_terms])
-            fit = fit_additive(own, some, _extended(fit, own), passes=passes)
-            log_odds = own.log_odds(replace(new, codes=new.codes[:n_terms]), fit.effect)
-            held[order[low:high]] = new.likelihood(log_odds)
-    return found
+        for of_model, n_terms in zip(likelihoods[1:], model.sizes):
+            additive = model.model(n_terms)
+            fitting_terms = replace(fitting, codes=fitting.codes[:n_terms])
+            start = _extended(fit, additive)
+            fit = fit_additive(additive, fitting_terms, start, passes=passes)
+            held_out_terms = replace(held_out, codes=held_out.codes[:n_terms])
+            log_odds = additive.log_odds(held_out_terms, fit.effect)
+            of_model[order[low:high]] = held_out.likelihood(log_odds)
+    return likelihoods
 
 
 def _extended(fit: AdditiveFit | None, model: AdditiveModel) -> AdditiveFit | None:
@@ -346,9 +364,8 @@ def _extended(fit: AdditiveFit | None, model: AdditiveModel) -> AdditiveFit | No
         return None
     start = AdditiveFit.first(model)
     start.effect[: len(fit.effect)] = fit.effect
-    start.variance[: len(fit.variance)] = np.maximum(
-        fit.variance, start.variance[: len(fit.variance)]
-    )
+    n = len(fit.variance)
+    start.variance[:n] = np.maximum(fit.variance, start.variance[:n])
     return start
 
 
@@ -360,18 +377,21 @@ def _folds(rows: PointsRows, draws: Draws) -> IntArray:
     would their noise.
     """
     if rows.cluster is None:
-        n = len(rows.outcome)
-    else:
-        n = int(rows.cluster.max()) + 1
-    fold = np.argsort(draws.uniform((n,)), kind="stable") % FOLDS
-    return np.asarray(fold if rows.cluster is None else fold[rows.cluster])
+        return _drawn_folds(len(rows.outcome), draws)
+    n_persons = int(rows.cluster.max()) + 1
+    return _drawn_folds(n_persons, draws)[rows.cluster]
+
+
+def _drawn_folds(n: int, draws: Draws) -> IntArray:
+    """Folds of nearly equal sizes, at random."""
+    return np.asarray(np.argsort(draws.uniform((n,)), kind="stable") % FOLDS)
 
 
 def _standard_error(gain: FloatArray, cluster: IntArray | None) -> float:
     """Of the sum of gains; rows of one person count together."""
     if cluster is not None:
-        together = np.bincount(cluster, gain).astype(np.float64)
-        gain = together[np.bincount(cluster) > 0]
+        of_person = np.bincount(cluster, gain).astype(np.float64)
+        gain = of_person[np.bincount(cluster) > 0]
     return float(np.std(gain) * np.sqrt(len(gain)))
 
 
@@ -396,31 +416,31 @@ def fit_points(rows: PointsRows, *, bends: bool = True) -> FittedPoints | None:
     is a constant.
     """
     model = PointsModel(rows, bends=bends)
-    whole = model.model(model.sizes[2])
-    data = model.rows(rows)
-    fit = fit_additive(whole, data)
+    _, first, n_terms = model.sizes
+    whole = model.model(n_terms)
+    fit = fit_additive(whole, model.rows(rows))
     shifts = whole.shifts(fit.effect)
     constant = 0.0
     table = []
     spread = {}
-    first = model.sizes[1]
     for pieces, shift, codes in zip(model.pieces, shifts[first:], model.codes[first:]):
-        people = np.bincount(codes, rows.weight, len(shift))
-        mean = float(people @ shift / people.sum())
-        points = pieces.points(shift - mean, np.bincount(codes, minlength=len(shift)))
+        n = len(shift)
+        weight = np.bincount(codes, rows.weight, n)
+        total = weight.sum()
+        mean = float(weight @ shift / total)
         constant += mean
+        distance = shift - mean
+        points = pieces.points(distance, np.bincount(codes, minlength=n))
         if points is not None:
             table.append(points)
-            spread[points.column] = float(
-                np.sqrt(people @ (shift - mean) ** 2 / people.sum())
-            )
+            variance = weight @ distance**2 / total
+            spread[points.column] = float(np.sqrt(variance))
     if not table:
         return None
-    at = (np.arange(N_KNOTS) - N_KNOTS // 2) / KNOTS_PER_UNIT
-    curve = model.curve(at, fit.effect) + constant
-    return FittedPoints(
-        PointsTable(tuple(table)), curve, tuple(shifts[1:first]), spread
-    )
+    knots = (np.arange(N_KNOTS) - N_KNOTS // 2) / KNOTS_PER_UNIT
+    curve = model.curve(knots, fit.effect) + constant
+    levels = tuple(shifts[1:first])
+    return FittedPoints(PointsTable(tuple(table)), curve, levels, spread)
 
 
 def with_curves(
@@ -433,22 +453,23 @@ def with_curves(
 
     Scores of exactly 0 and 1 that the recalibration leaves unchanged stay so.
     """
-    if start is not None and start.moves_ends:
-        most = MOST_WITH_ENDS
-    else:
-        most = MOST_SHIFT
-    moves = np.ones(N_KNOTS, dtype=np.int64)
-    moves[[0, -1]] = 0 if start is None else start.shifts[:, [0, -1]].any(axis=0)
-    terms = {} if start is None else dict(zip(start.groups, start.shifts))
-    added = {Group(()): fitted.curve} | {
-        Group(((name, level),)): np.full(N_KNOTS, shift)
-        for (name, levels), own in zip(attributes, fitted.levels)
-        for level, shift in zip(levels, own)
-    }
-    for group, shift in added.items():
-        units = moves * np.rint(shift * SHIFT_UNIT).astype(np.int64)
+    most = MOST_SHIFT
+    moves_knot = np.ones(N_KNOTS, dtype=np.int64)
+    moves_knot[[0, -1]] = 0
+    terms: dict[Group, Any] = {}
+    if start is not None:
+        most = MOST_WITH_ENDS if start.moves_ends else MOST_SHIFT
+        moves_knot[[0, -1]] = start.shifts[:, [0, -1]].any(axis=0)
+        terms = dict(zip(start.groups, start.shifts))
+
+    added = {Group(()): fitted.curve}
+    for (name, levels), constants in zip(attributes, fitted.levels):
+        for level, shift in zip(levels, constants):
+            added[Group(((name, level),))] = np.full(N_KNOTS, shift)
+    for group, of_knots in added.items():
+        units = moves_knot * np.rint(of_knots * SHIFT_UNIT).astype(np.int64)
         terms[group] = np.clip(terms.get(group, 0) + units, -most, most)
     kept = {group: shifts for group, shifts in terms.items() if np.any(shifts)}
-    if kept:
-        return SmoothStart(tuple(kept), np.stack([*kept.values()]))
-    return None
+    if not kept:
+        return None
+    return SmoothStart(tuple(kept), np.stack([*kept.values()]))

@@ -15,14 +15,16 @@ from propcal.core.correction.points_table import multiply
 from propcal.core.correction.smooth_map import SmoothStart
 from propcal.core.fit.boost import AddedPoints
 from propcal.core.fit.non_decreasing import non_decreasing
-from propcal.core.grid import UNIT, FloatArray, IntArray, from_grid, to_grid
+from propcal.core.grid import UNIT, IntArray, from_grid, to_grid
 from propcal.core.groups import Groups, membership
 from propcal.core.logistic import log_odds
-from propcal.core.patterns import CLUSTER, KEY
+from propcal.core.patterns import CLUSTER, KEY, Level, Patterns
 from propcal.core.reduction import without_clusters
-from propcal.discovery.people import in_own_order, people_to_search, read_table
+from propcal.discovery.binned_features import FeatureTable
+from propcal.discovery.people import People, in_own_order, people_to_search, read_table
 from propcal.discovery.points import (
     LIMIT,
+    FittedPoints,
     PointsRows,
     cross_validate,
     fit_points,
@@ -68,7 +70,7 @@ def learn_points(
     *,
     effect: float,
 ) -> LearnedPoints:
-    """Learn points of the named columns beside a recalibration, if they are worth it.
+    """Learn points of the named columns on top of a recalibration, if they help.
 
     `rows` are the rows of the people who were checked; `effect` is the design effect of
     repeat visits.
@@ -82,102 +84,134 @@ def learn_points(
     if len(people) < FEWEST_ROWS:
         return nothing
     table, people, order = in_own_order(read_table(features, people), people)
-    units = to_grid(rows.score[order])
-    code = rows.code[order]
-    levels = [
-        (a, name)
-        for a, name in enumerate(rows.patterns.attributes)
-        if name != CLUSTER
-        and not name.startswith(KEY)
-        and len(rows.patterns.levels[a]) <= MOST_LEVELS
-    ]
-    if start is None:
-        recalibrated = units
-    else:
-        recalibrated = start.apply(units, code, rows.patterns)
-    inner = np.flatnonzero(
-        (recalibrated > 0) & (recalibrated < UNIT) & (units > 0) & (units < UNIT)
-    )
-    if len(inner) < FEWEST_ROWS:
+    data = _points_data(rows, order, people, table, start, effect)
+    if len(data.rows.outcome) < FEWEST_ROWS:
         return nothing
-    weight = people.weight * (
-        people.weight.sum() / np.sum(people.weight**2) if people.survey else 1.0
-    )
-    raw = log_odds(from_grid(units[inner]))
-    data = PointsRows(
-        raw,
-        raw,
-        people.outcome[inner].astype(np.float64),
-        weight[inner] / effect,
-        [rows.patterns.table[code[inner], a].astype(np.uint8) for a, _ in levels],
-        table.part(inner) if len(inner) < len(units) else table,
-        None if people.cluster is None else people.cluster[inner],
-    )
-    with threadpool_limits(
-        1, "blas"
-    ):  # matrices are small: more threads only wait for each other
-        gains = cross_validate(data)
+    # matrices are small: more threads only wait for each other
+    with threadpool_limits(1, "blas"):
+        gains = cross_validate(data.rows)
         if gains.points_z < LIMIT:
             return replace(nothing, gains=gains)
-        attributes = [(name, rows.patterns.levels[a]) for a, name in levels]
-        fitted = fit_points(
-            replace(data, offset=log_odds(from_grid(recalibrated[inner])))
-        )
-        if fitted is not None:
-            free = with_curves(start, fitted, attributes)
-            ordered = _ordered(free, units[inner], code[inner], rows, data.weight)
-            start = free
-            if (
-                ordered is not None and ordered is not free
-            ):  # points belong to the curve that is applied
-                applied = np.clip(
-                    ordered.apply(units[inner], code[inner], rows.patterns), 1, UNIT - 1
-                )
-                fitted = fit_points(
-                    replace(data, offset=log_odds(from_grid(applied))), bends=False
-                )
-                if fitted is None:
-                    start = None
-                else:
-                    start = with_curves(ordered, fitted, attributes)
+        fitted, start = _fitted(data, start)
     if fitted is None:
         return replace(nothing, gains=gains)
-    units = to_grid(rows.score)
-    if start is None:
-        after = units
-    else:
-        after = start.apply(units, rows.code, rows.patterns)
-    moved = multiply(
-        after, fitted.table.odds(feature_codes(fitted.table, features.columns()))
-    )
-    atoms = without_clusters(replace(rows, score=from_grid(moved)).atoms())
+
+    recalibrated = _applied(start, to_grid(rows.score), rows.code, rows.patterns)
+    odds = fitted.table.odds(feature_codes(fitted.table, features.columns()))
+    score = from_grid(multiply(recalibrated, odds))
+    atoms = without_clusters(replace(rows, score=score).atoms())
     without = tuple(name for name in names if name not in fitted.table.columns)
-    added = AddedPoints(fitted.table, atoms)
-    return LearnedPoints(
-        added, start, replace(gains, spread=fitted.spread, without=without), without
-    )
+    gains = replace(gains, spread=fitted.spread, without=without)
+    return LearnedPoints(AddedPoints(fitted.table, atoms), start, gains, without)
 
 
-def _ordered(
-    start: SmoothStart | None,
-    units: IntArray,
-    code: IntArray,
+@dataclass(frozen=True, eq=False)
+class PointsData:
+    """The rows to learn points from, without scores of exactly 0 or 1, and what a
+    recalibration of them needs.
+    """
+
+    rows: PointsRows
+    patterns: Patterns
+    units: IntArray
+    code: IntArray
+    recalibrated: IntArray
+    attributes: Sequence[tuple[str, tuple[Level, ...]]]
+
+    def from_scores(self, units: IntArray) -> PointsRows:
+        """The rows, with effects added to other scores."""
+        return replace(self.rows, offset=log_odds(from_grid(units)))
+
+
+def _points_data(
     rows: Rows,
-    people: FloatArray,
-) -> SmoothStart | None:
-    """The recalibration without falls of everybody's curve."""
-    if start is None:
-        return None
-    return non_decreasing(
-        start, units, code, membership(start.groups, rows.patterns), people
+    order: IntArray,
+    people: People,
+    table: FeatureTable,
+    start: SmoothStart | None,
+    effect: float,
+) -> PointsData:
+    """The checked rows in the order of people and table."""
+    patterns = rows.patterns
+    units = to_grid(rows.score[order])
+    code = rows.code[order]
+    recalibrated = _applied(start, units, code, patterns)
+    is_inner = (recalibrated > 0) & (recalibrated < UNIT) & (units > 0) & (units < UNIT)
+    inner = np.flatnonzero(is_inner)
+    levels = _attributes_of_groups(patterns)
+
+    weight = people.weight
+    if people.survey:
+        weight = weight * (weight.sum() / np.sum(weight**2))
+    raw = log_odds(from_grid(units[inner]))
+    points_rows = PointsRows(
+        log_odds=raw,
+        offset=raw,
+        outcome=people.outcome[inner].astype(np.float64),
+        weight=weight[inner] / effect,
+        groups=[patterns.table[code[inner], a].astype(np.uint8) for a in levels],
+        table=table.part(inner) if len(inner) < len(units) else table,
+        cluster=None if people.cluster is None else people.cluster[inner],
     )
+    return PointsData(
+        rows=points_rows,
+        patterns=patterns,
+        units=units[inner],
+        code=code[inner],
+        recalibrated=recalibrated[inner],
+        attributes=[(patterns.attributes[a], patterns.levels[a]) for a in levels],
+    )
+
+
+def _attributes_of_groups(patterns: Patterns) -> list[int]:
+    """The numbers of attributes that get a constant for each level."""
+    numbers = []
+    for a, name in enumerate(patterns.attributes):
+        is_key = name == CLUSTER or name.startswith(KEY)
+        if not is_key and len(patterns.levels[a]) <= MOST_LEVELS:
+            numbers.append(a)
+    return numbers
+
+
+def _fitted(
+    data: PointsData, start: SmoothStart | None
+) -> tuple[FittedPoints | None, SmoothStart | None]:
+    """Points, and the recalibration that belongs to them.
+
+    Where everybody's curve falls, it is made monotone; points are then fitted again, to
+    the curve that is applied.
+    """
+    fitted = fit_points(data.from_scores(data.recalibrated))
+    if fitted is None:
+        return None, start
+    free = with_curves(start, fitted, data.attributes)
+    if free is None:
+        return fitted, None
+    members = membership(free.groups, data.patterns)
+    monotone = non_decreasing(free, data.units, data.code, members, data.rows.weight)
+    if monotone is free:
+        return fitted, free
+    applied = monotone.apply(data.units, data.code, data.patterns)
+    inside = np.clip(applied, 1, UNIT - 1)
+    fitted = fit_points(data.from_scores(inside), bends=False)
+    if fitted is None:
+        return None, None
+    return fitted, with_curves(monotone, fitted, data.attributes)
+
+
+def _applied(
+    start: SmoothStart | None, units: IntArray, code: IntArray, patterns: Patterns
+) -> IntArray:
+    """Recalibrated scores."""
+    if start is None:
+        return units
+    return start.apply(units, code, patterns)
 
 
 def _refuse_infinite(columns: Columns) -> None:
     for name, column in columns.items():
-        if "float" in str(getattr(column, "type", "")) or "double" in str(
-            getattr(column, "type", "")
-        ):
+        kind = str(getattr(column, "type", ""))
+        if "float" in kind or "double" in kind:
             n = int(np.count_nonzero(np.isinf(floats(column, f"feature {name!r}"))))
             if n:
                 raise refused("infinite values", n=n, rows=len(column), name=name)

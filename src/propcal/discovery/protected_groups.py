@@ -22,6 +22,8 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
+from propcal.auditing.audit_tables import ENDS
+from propcal.auditing.claims import NAN
 from propcal.core.grid import FloatArray, IntArray
 from propcal.discovery.box_kernels import LEVEL, VARIANCE
 from propcal.discovery.box_search import Candidate, ChanceMaximum, Data
@@ -33,19 +35,18 @@ from propcal.reading.frames import require
 from propcal.reading.levels import distinct, encode
 from propcal.reading.source import LazyColumns
 
-FEWEST = 100  # people in a protected group whose repair is measured
+FEWEST_PEOPLE = 100  # in a protected group whose repair is measured
 MOST_LEVELS = 30
 MOST_GROUPS = 60
-WORTH = 4.0  # how much less a chi-square of the protected groups a group must give
+LEAST_GAIN = 4.0  # by which a group must lower the chi-square of the protected groups
 MOST_TRIED = 40  # candidates, the strongest first
-Z = 1.959964  # standard errors on either side of a 95 % CI
-SIGNIFICANCE = (
-    0.05  # the probability of calling any group's error clear if there are none
-)
-SHARED = 3.0  # standard errors of an error from which on shares of it are told
-LEAST_VARIANCE = (
-    0.5  # of a number of events: without any event the chance of some is still there
-)
+REACH_SD = 1.959964  # of a 95 % CI, on either side
+# the probability of calling any group's error clear if there are none
+SIGNIFICANCE = 0.05
+LARGE_SD = 3.0  # standard errors of an error from which on shares of it are stated
+# of a number of events: without any event the chance of some is still there
+LEAST_VARIANCE = 0.5
+N_CHANCES = 401  # values of chance in an interval that are tried
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,13 +75,11 @@ class ProtectedGroups:
                 )
             for code, level in enumerate(levels):
                 inside = np.flatnonzero(codes == code)
-                if len(inside) >= FEWEST:
-                    names.append(
-                        f"{column} not recorded"
-                        if level is None
-                        else f"{column} {level}"
-                    )
-                    rows.append(inside)
+                if len(inside) < FEWEST_PEOPLE:
+                    continue
+                level_name = "not recorded" if level is None else level
+                names.append(f"{column} {level_name}")
+                rows.append(inside)
         if len(rows) > MOST_GROUPS:
             raise refused("many protected groups", n=len(rows), most=MOST_GROUPS)
         return cls(tuple(protect), tuple(names), tuple(rows))
@@ -101,25 +100,26 @@ class ProtectedGroups:
         most.
         """
         variance = data.sums[:, VARIANCE].astype(np.float64)
-        member = np.zeros((len(self.rows), len(variance)), dtype=np.bool_)
-        for own, rows in zip(member, self.rows):
-            own[rows] = True
-        errors, spread = (
-            np.array([sums[rows].sum() for rows in self.rows])
-            for sums in (residual, variance)
-        )
+        members = np.zeros((len(self.rows), len(variance)), dtype=np.bool_)
+        for of_group, rows in zip(members, self.rows):
+            of_group[rows] = True
+        errors = np.array([residual[rows].sum() for rows in self.rows])
+        spread = np.array([variance[rows].sum() for rows in self.rows])
+        spread = np.maximum(spread, 1e-12)
+
         best = None
-        gain = WORTH
-        for c in sorted(candidates, key=chance.standardised, reverse=True)[:MOST_TRIED]:
+        largest_gain = LEAST_GAIN
+        strongest = sorted(candidates, key=chance.standardised, reverse=True)
+        for c in strongest[:MOST_TRIED]:
             if c.kind != LEVEL:
                 continue
             rows = data.rows_in(c.box)
             shift = residual[rows].sum() / variance[rows].sum()
-            after = errors - shift * (member[:, rows] @ variance[rows])
-            less = float(np.sum((errors**2 - after**2) / np.maximum(spread, 1e-12)))
-            if less > gain:
+            after = errors - shift * (members[:, rows] @ variance[rows])
+            gain = float(np.sum((errors**2 - after**2) / spread))
+            if gain > largest_gain:
                 best = c
-                gain = less
+                largest_gain = gain
         return best
 
 
@@ -191,17 +191,14 @@ def measure_repairs(
         people, protected.rows, protected.rows, reading, whole=True
     )
     limit = clear_limit(len(protected.rows))
-    rows = [
-        {
-            "group": name,
-            **_measured(people, own, (people.raw, after, reading), followed, limit),
-        }
-        for name, own, *followed in zip(
-            protected.names, protected.rows, follows, follows_reading
-        )
-    ]
-    counts = tuple(people_headcount(people, own) for own in protected.rows)
-    return Protection(pd.DataFrame(rows), protected.columns, by, counts)
+    scores = (people.raw, after, reading)
+    table = []
+    groups = zip(protected.names, protected.rows, follows, follows_reading)
+    for name, rows, *followed in groups:
+        repaired = _measured(people, rows, scores, followed, limit)
+        table.append({"group": name, **repaired})
+    counts = tuple(people_headcount(people, rows) for rows in protected.rows)
+    return Protection(pd.DataFrame(table), protected.columns, by, counts)
 
 
 def _measured(
@@ -217,11 +214,12 @@ def _measured(
     total = float(weight.sum())
     gaps = [float(weight @ (y - p[rows])) / total for p in scores]
     error = float(np.sqrt(_variance(people, rows) / total**2))
+    shares = [float(share) for share in followed]
     return {
-        "people": round(total) if not people.survey else total,
+        "people": total if people.survey else round(total),
         "observed": float(weight @ y) / total,
         "predicted": float(weight @ people.raw[rows]) / total,
-        **repair(gaps, error, [float(share) for share in followed], limit),
+        **repair(gaps, error, shares, limit),
     }
 
 
@@ -230,19 +228,17 @@ def _variance(people: People, rows: IntArray) -> float:
     weight = people.weight[rows]
     residual = people.outcome[rows] - people.raw[rows]
     residual = residual - weight @ residual / weight.sum()
+    mean_weight = 1.0
     if people.survey:
         mean_weight = float(weight @ weight / weight.sum())
-    else:
-        mean_weight = 1.0
     if people.cluster is not None:
-        squares = float(
-            np.sum(np.bincount(people.cluster[rows], weight * residual) ** 2)
-        )
+        of_person = np.bincount(people.cluster[rows], weight * residual)
+        squares = of_person**2
+    elif people.survey:
+        squares = weight * weight * residual**2
     else:
-        squares = float(
-            np.sum((weight if people.survey else 1.0) * weight * residual**2)
-        )
-    return squares + LEAST_VARIANCE * mean_weight
+        squares = weight * residual**2
+    return float(np.sum(squares)) + LEAST_VARIANCE * mean_weight
 
 
 def clear_limit(n_groups: int) -> float:
@@ -265,35 +261,35 @@ def repair(
     Errors within `limit` could be chance.
 
     >>> row = repair((0.10, 0.04, 0.0), 0.01, (0.5, 1.0), 2.39)
-    >>> [round(row[name], 3) for name in ("before_low", "before_high", "left", "left_reading")]
+    >>> names = ("before_low", "before_high", "left", "left_reading")
+    >>> [round(row[name], 3) for name in names]
     [0.08, 0.12, 0.039, 0.008]
     >>> [round(row[name], 2) for name in ("removed", "removed_low", "removed_high")]
     [0.61, 0.5, 0.75]
-    >>> [round(row[name], 2) for name in ("removed_reading", "removed_reading_low", "removed_reading_high")]
+    >>> [round(row[f"removed_reading{end}"], 2) for end in ("", "_low", "_high")]
     [0.92, 0.76, 1.0]
     """
     before, after, reading = gaps
-    clear = abs(before) > limit * error
+    reach = REACH_SD * error
     row: dict[str, Any] = {}
     for name, gap in (("before", before), ("after", after), ("reading", reading)):
-        row |= {
-            name: gap,
-            f"{name}_low": gap - Z * error,
-            f"{name}_high": gap + Z * error,
-        }
-    both = [("", after, followed[0]), ("_reading", reading, followed[1])]
-    row |= {f"left{name}": _size(gap, error, share) for name, gap, share in both}
-    for name, gap, share in both:
-        large = clear and abs(before) > SHARED * error
-        if large:
+        row[name] = gap
+        row[f"{name}_low"] = gap - reach
+        row[f"{name}_high"] = gap + reach
+
+    corrections = [("", after, followed[0]), ("_reading", reading, followed[1])]
+    for name, gap, share in corrections:
+        row[f"left{name}"] = _size(gap, error, share)
+    is_clear = abs(before) > limit * error
+    is_large = is_clear and abs(before) > LARGE_SD * error
+    for name, gap, share in corrections:
+        removed = (NAN, NAN, NAN)
+        if is_large:
             removed = _shares(before, gap, error, share)
-        else:
-            removed = (float("nan"),) * 3
-        row |= {
-            f"removed{name}{end}": value
-            for end, value in zip(("", "_low", "_high"), removed)
-        }
-    return row | {"clear": bool(clear)}
+        for end, value in zip(ENDS, removed):
+            row[f"removed{name}{end}"] = value
+    row["clear"] = bool(is_clear)
+    return row
 
 
 def _size(gap: float, error: float, followed: float) -> float:
@@ -308,10 +304,8 @@ def _size(gap: float, error: float, followed: float) -> float:
     if spread < 1e-12:
         return mean
     z = mean / spread
-    return float(
-        spread * np.sqrt(2 / np.pi) * np.exp(-(z**2) / 2)
-        + mean * (1 - 2 * special.ndtr(-z))
-    )
+    around_zero = spread * np.sqrt(2 / np.pi) * np.exp(-(z**2) / 2)
+    return float(around_zero + mean * (1 - 2 * special.ndtr(-z)))
 
 
 def _shares(
@@ -320,25 +314,29 @@ def _shares(
     """The share removed, and all shares that the interval of the group's chance allows,
     at least -1.
 
-    Both errors are the gaps less the same chance. Shares are told of large gaps only,
+    Both errors are the gaps less the same chance. Shares are stated of large gaps only,
     and chance made these larger, which the interval allows for.
     """
     if after == before:
         return 0.0, 0.0, 0.0
-    low, high = after_selection(before / error, SHARED)
-    middle = after_selection(before / error, SHARED, confidence=0.0)[0]
-    chance = np.append(before - np.linspace(low, high, 401) * error, after)
-    chance = chance[
-        (chance >= before - high * error) & (chance <= before - low * error)
-    ]
-    errors = np.maximum(np.abs(before - chance), 1e-12)
-    all_shares = np.maximum(1 - np.abs(after - chance) / errors, -1.0)
+    low, high = after_selection(before / error, LARGE_SD)
+    middle, _ = after_selection(before / error, LARGE_SD, confidence=0.0)
+    least_chance = before - high * error
+    most_chance = before - low * error
+    chance = before - np.linspace(low, high, N_CHANCES) * error
+    chance = np.append(chance, after)
+    chance = chance[(chance >= least_chance) & (chance <= most_chance)]
+
+    errors_before = np.maximum(np.abs(before - chance), 1e-12)
+    errors_after = np.abs(after - chance)
+    all_shares = np.maximum(1 - errors_after / errors_before, -1.0)
     lowest = float(all_shares.min())
     highest = float(all_shares.max())
-    own = before - middle * error
+
+    left = after - (before - middle * error)
     if followed:
-        left = _size(after - own, error, followed)
+        size_left = _size(left, error, followed)
     else:
-        left = abs(after - own)
-    share = 1 - left / max(abs(middle) * error, 1e-12)
+        size_left = abs(left)
+    share = 1 - size_left / max(abs(middle) * error, 1e-12)
     return min(max(share, lowest), highest), lowest, highest

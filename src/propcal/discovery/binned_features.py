@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import combinations, pairwise
+from itertools import combinations, compress, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,18 +25,38 @@ from propcal.reading.levels import distinct, is_limit, level_key, numbers_beside
 from propcal.reading.source import LazyColumns, chosen
 
 MOST_CUTS = 240  # so that all codes fit into a byte
-COARSE = 10  # ranges of a number in the first, coarse pass of the search
+COARSE_RANGES = 10  # of a number, in the first pass of the search
 MOST_LEVELS = 24  # levels that can be conditions; rarer ones are pooled
-RAREST = 0.005  # smallest share of people with a level that can be a condition
+LEAST_SHARE = 0.005  # of people with a level that can be a condition
 FEW_NUMBERS = 2  # up to so many different numbers are levels: 0 and 1
 FEWEST_ROWS = 200  # with fewer rows, identifiers cannot be told from measurements
-LARGE_NUMBER = (
-    100_000  # identifiers that are not consecutive have at least so many digits
-)
+LARGE_NUMBER = 100_000  # identifiers that are not consecutive are at least so large
+SHARE_DIFFERENT = 0.95  # of the values of an identifier, at least
+FEWEST_PER_RANGE = 20  # people
 OWN_SEED = 20_260_418
 DIGITS = 12  # of a round cut point, at most
 SAMPLE = 100_000  # rows from which cut points and levels are chosen
 MOST_VALUES = 20_000_000  # of columns that are read at once
+DATES = (
+    "it holds dates or times; make a column of periods of it, such as the year or the "
+    "weekday"
+)
+LIMITS = (
+    'it holds numbers, and limits such as "> 89" (top-coded ages); recode them, for '
+    "example to 90"
+)
+DIFFERENT_VALUES = (
+    "most of its values are different, so that it looks like an identifier"
+)
+DIFFERENT_NUMBERS = (
+    "nearly all of its values are different whole numbers, so that it looks like an "
+    "identifier"
+)
+RARE_VALUES = (
+    f"none of its values is that of {LEAST_SHARE:.1%} of people, so that it looks like "
+    "an identifier"
+)
+BACKQUOTE = "its name has a backquote, which a condition cannot have; rename the column"
 
 Codes = np.ndarray[Any, np.dtype[np.uint8]]
 
@@ -102,13 +122,15 @@ class Feature:
             codes = np.searchsorted(self.cuts, values, side="right").astype(np.uint8)
             codes[np.isnan(values)] = self.recorded
             return codes
-        code_of: dict[str | None, int] = {
-            level: code for code, level in enumerate(self.levels)
-        }
-        code_of[None] = self.recorded
+        missing = self.recorded
+        code_of: dict[str | None, int] = {None: missing}
+        for code, level in enumerate(self.levels):
+            code_of[level] = code
         levels, place = distinct(column)
-        lookup = [code_of.get(level_key(level), len(self.levels)) for level in levels]
-        return np.asarray(np.array([*lookup, self.recorded], dtype=np.uint8)[place])
+        pooled = len(self.levels)
+        code_of_place = [code_of.get(level_key(level), pooled) for level in levels]
+        code_of_place.append(missing)  # the place of missing values is -1
+        return np.asarray(np.array(code_of_place, dtype=np.uint8)[place])
 
     @property
     def ranges(self) -> Sequence[int]:
@@ -117,9 +139,8 @@ class Feature:
 
     def coarse_codes(self) -> Codes:
         """For each code, its coarse code; missing is last."""
-        places = (
-            np.searchsorted(self.ranges, np.arange(self.recorded), side="right") - 1
-        )
+        codes = np.arange(self.recorded)
+        places = np.searchsorted(self.ranges, codes, side="right") - 1
         return np.append(places, len(self.ranges)).astype(np.uint8)
 
     def fine(self, condition: Condition) -> Condition:
@@ -144,20 +165,20 @@ class Feature:
         missing.
         """
         n = len(self.ranges)
+        conditions = []
         if self.is_number:
-            ends = [*combinations(range(n + 1), 2)]
-            conditions = [
-                Condition(place, *two) for two in ends if two != (0, n) or has_missing
-            ]
+            for low, high in combinations(range(n + 1), 2):
+                is_everybody = (low, high) == (0, n) and not has_missing
+                if not is_everybody:
+                    conditions.append(Condition(place, low, high))
         else:
-            either = (False, True) if n > FEW_NUMBERS else (False,)
-            conditions = [
-                Condition(place, k, k + 1, no)
-                for no in either
-                for k in range(len(self.levels))
-            ]
+            for k in range(len(self.levels)):
+                conditions.append(Condition(place, k, k + 1))
+            if n > FEW_NUMBERS:  # of two levels, each is the negation of the other
+                negated = [condition._replace(negated=True) for condition in conditions]
+                conditions += negated
         if has_missing:
-            return [*conditions, Condition(place, n, n + 1)]
+            conditions.append(Condition(place, n, n + 1))
         return conditions
 
 
@@ -173,11 +194,10 @@ class FeatureTable:
 
     def without(self, reasons: Mapping[str, str]) -> FeatureTable:
         """Leave out some features."""
-        keep = [
-            k for k, feature in enumerate(self.features) if feature.name not in reasons
-        ]
-        features = tuple(self.features[k] for k in keep)
-        return FeatureTable(features, self.codes[keep], {**self.left_out, **reasons})
+        kept = [feature.name not in reasons for feature in self.features]
+        features = tuple(compress(self.features, kept))
+        codes = self.codes[np.flatnonzero(kept)]
+        return FeatureTable(features, codes, {**self.left_out, **reasons})
 
     def part(self, rows: IntArray) -> FeatureTable:
         """Only some of the rows."""
@@ -193,104 +213,110 @@ def bin_features(
     Of very many rows, only a few columns are in memory at a time.
     """
     n = source.n
-    names = source.names if names is None else names
-    rows = None
+    if names is None:
+        names = source.names
+    sample = None
     if n > SAMPLE:
-        rows = np.sort(np.random.default_rng(OWN_SEED).choice(n, SAMPLE, replace=False))
+        rng = np.random.default_rng(OWN_SEED)
+        sample = np.sort(rng.choice(n, SAMPLE, replace=False))
     features: list[Feature] = []
     left_out: dict[str, str] = {}
     codes = np.empty((len(names), n), dtype=np.uint8)
     at_once = max(MOST_VALUES // max(n, 1), 1)
     for first in range(0, len(names), at_once):
         for name, column in source.columns(names[first : first + at_once]).items():
-            learned = _feature(name, column if rows is None else chosen(column, rows))
-            if isinstance(learned, str):
-                left_out[name] = learned
+            sampled = column if sample is None else chosen(column, sample)
+            feature = _feature(name, sampled)
+            if isinstance(feature, str):
+                left_out[name] = feature
                 continue
-            wide = replace(learned, pooled=not learned.is_number)
-            own = codes[len(features)]
-            own[:] = wide.codes(column)
-            if not (
-                learned.is_number
-                or learned.pooled
-                or np.any(own == len(learned.levels))
-            ):
-                own[own == wide.recorded] = (
-                    learned.recorded
-                )  # no row has a level that the sample lacks
-                wide = learned
-            features.append(wide)
+            own_codes = codes[len(features)]
+            features.append(_encoded(feature, column, own_codes))
     return FeatureTable(tuple(features), codes[: len(features)], left_out)
+
+
+def _encoded(feature: Feature, column: Any, codes: Codes) -> Feature:
+    """Fill in the codes of all rows; returns the feature, with a code for levels that
+    the sample lacks if any row has one.
+    """
+    pooling = replace(feature, pooled=not feature.is_number)
+    codes[:] = pooling.codes(column)
+    if feature.is_number or feature.pooled or np.any(codes == len(feature.levels)):
+        return pooling
+    codes[codes == pooling.recorded] = feature.recorded
+    return feature
 
 
 def _feature(name: str, column: Any) -> Feature | str:
     """A feature, or the reason why a column cannot be one."""
     if "`" in name:
-        return (
-            "its name has a backquote, which a condition cannot have; rename the column"
-        )
-    if not isinstance(column, np.ndarray):
-        if pa.types.is_dictionary(column.type):
-            kind = column.type.value_type
-        else:
-            kind = column.type
-        if pa.types.is_temporal(kind):
-            return "it holds dates or times; make a column of periods of it, such as the year or the weekday"
-        if is_record(kind):
-            return "it holds lists or records"
-        if (
-            pa.types.is_floating(kind)
-            or pa.types.is_integer(kind)
-            or pa.types.is_decimal(kind)
-        ):
-            return _number(name, column)
+        return BACKQUOTE
+    if isinstance(column, np.ndarray):
+        return _levels(name, column)
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    if pa.types.is_temporal(kind):
+        return DATES
+    if is_record(kind):
+        return "it holds lists or records"
+    is_kind_of_number = (
+        pa.types.is_floating,
+        pa.types.is_integer,
+        pa.types.is_decimal,
+    )
+    if any(is_number(kind) for is_number in is_kind_of_number):
+        return _number(name, column)
     return _levels(name, column)
 
 
 def _levels(name: str, column: Any) -> Feature | str:
+    """A feature with levels, or the reason why a column cannot be one."""
     values, codes = distinct(column)
+    n = len(codes)
+    counts = np.bincount(codes + 1, minlength=len(values) + 1)[1:]
     people: dict[str, int] = {}
-    for value, count in zip(
-        values, np.bincount(codes + 1, minlength=len(values) + 1)[1:]
-    ):
+    for value, count in zip(values, counts.tolist()):
         key = level_key(value)
         if key is not None and count:
-            people[key] = people.get(key, 0) + int(count)
-    n = len(codes)
-    missing = len(codes) - sum(people.values())
+            people[key] = people.get(key, 0) + count
+    missing = n - sum(people.values())
     if len(people) + (missing > 0) < 2:
         return _constant(missing, n)
     if numbers_beside_limits(people):
-        return 'it holds numbers, and limits such as "> 89" (top-coded ages); recode them, for example to 90'
-    order = sorted(people, key=lambda key: (-people[key], key))
-    kept = tuple(key for key in order[:MOST_LEVELS] if people[key] >= RAREST * n)
+        return LIMITS
     if len(people) > n / 2 and n >= FEWEST_ROWS:
-        return "most of its values are different, so that it looks like an identifier"
+        return DIFFERENT_VALUES
+    frequent = sorted(people, key=lambda key: (-people[key], key))[:MOST_LEVELS]
+    kept = tuple(key for key in frequent if people[key] >= LEAST_SHARE * n)
     if not kept:
-        return f"none of its values is that of {RAREST:.1%} of people, so that it looks like an identifier"
+        return RARE_VALUES
     return Feature(name, kept, pooled=len(kept) < len(people))
 
 
 def _number(name: str, column: Any) -> Feature | str:
+    """A feature of numbers, or the reason why a column cannot be one."""
     values = floats(column, f"feature {name!r}")
     known = values[np.isfinite(values)]
+    different, people = np.unique(known, return_counts=True)
     n = len(values)
-    found, people = np.unique(known, return_counts=True)
     missing = int(np.count_nonzero(np.isnan(values)))
-    if len(found) + (missing > 0) < 2:
+    if len(different) + (missing > 0) < 2:
         return _constant(missing, n)
-    if _identifies(found, n):
-        return "nearly all of its values are different whole numbers, so that it looks like an identifier"
-    if len(found) <= FEW_NUMBERS:
-        order = found[np.argsort(-people, kind="stable")]
+    if _identifies(different, n):
+        return DIFFERENT_NUMBERS
+    if len(different) <= FEW_NUMBERS:
+        order = different[np.argsort(-people, kind="stable")]
         return Feature(name, tuple(str(level_key(value)) for value in order))
-    cuts = _cut_points(found, known)
-    places = np.searchsorted(np.sort(known), cuts, side="left") / len(known)
-    coarse = sorted(
-        {0, *(1 + int(np.abs(places - k / COARSE).argmin()) for k in range(1, COARSE))}
-    )
-    whole = bool(np.all(found == np.floor(found)) and np.all(cuts == np.floor(cuts)))
-    return Feature(name, cuts=cuts, coarse=tuple(coarse), whole=whole)
+
+    cuts = _cut_points(different, known)
+    share_below = np.searchsorted(np.sort(known), cuts, side="left") / len(known)
+    coarse = {0}
+    for k in range(1, COARSE_RANGES):
+        nearest = int(np.abs(share_below - k / COARSE_RANGES).argmin())
+        coarse.add(1 + nearest)
+    are_whole = [np.all(some == np.floor(some)) for some in (different, cuts)]
+    return Feature(name, cuts=cuts, coarse=tuple(sorted(coarse)), whole=all(are_whole))
 
 
 def _constant(missing: int, n: int) -> str:
@@ -303,7 +329,9 @@ def _identifies(found: FloatArray, n: int) -> bool:
     """Whether whole numbers look like identifiers: nearly all different, and
     consecutive or large.
     """
-    if n < FEWEST_ROWS or len(found) < 0.95 * n or not np.all(found == np.floor(found)):
+    if n < FEWEST_ROWS or len(found) < SHARE_DIFFERENT * n:
+        return False
+    if not np.all(found == np.floor(found)):
         return False
     consecutive = found[-1] - found[0] < 1.5 * len(found)
     return bool(consecutive or np.abs(found).min() >= LARGE_NUMBER)
@@ -315,18 +343,19 @@ def _cut_points(found: FloatArray, known: FloatArray) -> FloatArray:
     """
     if len(found) <= MOST_CUTS:
         return np.array([roundest(a, b) for a, b in pairwise(found)])
-    n = min(MOST_CUTS, max(len(known) // 20, COARSE))
-    edges = np.unique(
-        np.quantile(known, (np.arange(n + 1) + 0.5) / (n + 1), method="lower")
-    )
+    n = min(MOST_CUTS, max(len(known) // FEWEST_PER_RANGE, COARSE_RANGES))
+    shares = (np.arange(n + 1) + 0.5) / (n + 1)
+    edges = np.unique(np.quantile(known, shares, method="lower"))
     return np.unique([roundest(a, b) for a, b in pairwise(edges)])
 
 
 def roundest(low: float, high: float) -> float:
     """The number above `low`, up to `high`, with the fewest digits.
 
-    >>> roundest(73.2, 76.1), roundest(0.0123, 0.0141), roundest(59, 60), roundest(-0.3, 0.2)
-    (75.0, 0.014, 60.0, 0.0)
+    >>> roundest(73.2, 76.1), roundest(0.0123, 0.0141), roundest(59, 60)
+    (75.0, 0.014, 60.0)
+    >>> roundest(-0.3, 0.2)
+    0.0
     >>> roundest(1e9 + 1e-7, 1e9 + 2e-7)
     1000000000.0000002
     """
@@ -362,41 +391,59 @@ def condition_label(
     """A condition in words.
 
     >>> age = Feature("age", cuts=np.array([40.0, 60.0, 75.0]))
-    >>> [condition_label(age, Condition(0, *ends), {}) for ends in ((2, 4), (0, 1), (1, 3), (4, 5), (0, 4))]
-    ['age 60 or over', 'age under 40', 'age 40 to under 75', 'age not recorded', 'age recorded']
+    >>> ranges = [Condition(0, 2, 4), Condition(0, 0, 1), Condition(0, 1, 3)]
+    >>> [condition_label(age, condition, {}) for condition in ranges]
+    ['age 60 or over', 'age under 40', 'age 40 to under 75']
+    >>> missing, recorded = Condition(0, 4, 5), Condition(0, 0, 4)
+    >>> [condition_label(age, condition, {}) for condition in (missing, recorded)]
+    ['age not recorded', 'age recorded']
     >>> pain = Feature("pain", cuts=np.array([3.0, 4.0, 7.0]), whole=True)
-    >>> [condition_label(pain, Condition(0, *ends), {}) for ends in ((1, 2), (1, 3), (0, 1))]
+    >>> ranges = [Condition(0, 1, 2), Condition(0, 1, 3), Condition(0, 0, 1)]
+    >>> [condition_label(pain, condition, {}) for condition in ranges]
     ['pain 3', 'pain 3 to 6', 'pain under 3']
     """
+    if condition.low == feature.recorded:
+        return labels.get("", f"{feature.name} not recorded")
+    if feature.is_number:
+        return _range_label(feature, condition.low, condition.high)
+    return _level_label(feature, condition, labels)
+
+
+def _level_label(
+    feature: Feature, condition: Condition, labels: Mapping[str, str]
+) -> str:
+    """A condition on a level in words."""
     name = feature.name
-    low = condition.low
-    high = condition.high
-    last = feature.recorded
-    if low == last:
-        return labels.get("", f"{name} not recorded")
-    if not feature.is_number:
-        level = feature.levels[low]
-        if level in labels:
-            if condition.negated:
-                return f"not {labels[level]}"
-            return labels[level]
-        if level in ("true", "false") and not condition.negated:
-            return name if level == "true" else f"not {name}"
-        other = "other than " if is_limit(level) else "not "
-        return f"{name} {other if condition.negated else ''}{level}"
-    if low == 0 and high == last:
+    level = feature.levels[condition.low]
+    if level in labels:
+        return f"not {labels[level]}" if condition.negated else labels[level]
+    if condition.negated:
+        other = "other than" if is_limit(level) else "not"
+        return f"{name} {other} {level}"
+    if level == "true":
+        return name
+    if level == "false":
+        return f"not {name}"
+    return f"{name} {level}"
+
+
+def _range_label(feature: Feature, low: int, high: int) -> str:
+    """A range of a number in words."""
+    name = feature.name
+    if low == 0 and high == feature.recorded:
         return f"{name} recorded"
-    ends = [cut_text(feature.cuts[k - 1]) if 0 < k < last else "" for k in (low, high)]
-    if not ends[1]:
-        return f"{name} {ends[0]} or over"
-    if feature.whole and ends[0]:
-        final = cut_text(feature.cuts[high - 1] - 1)
-        if final == ends[0]:
-            return f"{name} {ends[0]}"
-        return f"{name} {ends[0]} to {final}"
-    if ends[0]:
-        return f"{name} {ends[0]} to under {ends[1]}"
-    return f"{name} under {ends[1]}"
+    if low == 0:
+        return f"{name} under {cut_text(feature.cuts[high - 1])}"
+    first = cut_text(feature.cuts[low - 1])
+    if high == feature.recorded:
+        return f"{name} {first} or over"
+    end = feature.cuts[high - 1]
+    if not feature.whole:
+        return f"{name} {first} to under {cut_text(end)}"
+    last = cut_text(end - 1)
+    if last == first:
+        return f"{name} {first}"
+    return f"{name} {first} to {last}"
 
 
 def cut_text(value: float) -> str:
@@ -413,29 +460,33 @@ def clause(features: Sequence[Feature], box: Box) -> Clause:
     """A box as a condition on columns.
 
     >>> age = Feature("age", cuts=np.array([40.0, 60.0]))
-    >>> print(clause([age, Feature("sex", ("F", "M"))], (Condition(0, 2, 3), Condition(1, 0, 1))))
+    >>> sex = Feature("sex", ("F", "M"))
+    >>> print(clause([age, sex], (Condition(0, 2, 3), Condition(1, 0, 1))))
     age >= 60 and sex = 'F'
     """
-    parts = [part for c in box for part in _clauses(features[c.feature], c)]
+    parts: list[Clause] = []
+    for condition in box:
+        parts += _clauses(features[condition.feature], condition)
     if len(parts) == 1:
         return parts[0]
     return Combined("and", tuple(parts))
 
 
 def _clauses(feature: Feature, c: Condition) -> list[Clause]:
+    """The tests of a column that make a condition."""
     name = feature.name
     last = feature.recorded
     if c.low == last:
         return [ColumnTest(name, "missing")]
     if not feature.is_number:
-        return [ColumnTest(name, "!=" if c.negated else "=", (feature.levels[c.low],))]
-    ends = [(">=", c.low), ("<", c.high)]
-    tests = [
-        ColumnTest(name, sign, (cut_text(feature.cuts[k - 1]),))
-        for sign, k in ends
-        if 0 < k < last
-    ]
-    return [*tests] or [Not(ColumnTest(name, "missing"))]
+        sign = "!=" if c.negated else "="
+        return [ColumnTest(name, sign, (feature.levels[c.low],))]
+    tests: list[Clause] = []
+    if c.low > 0:
+        tests.append(ColumnTest(name, ">=", (cut_text(feature.cuts[c.low - 1]),)))
+    if c.high < last:
+        tests.append(ColumnTest(name, "<", (cut_text(feature.cuts[c.high - 1]),)))
+    return tests or [Not(ColumnTest(name, "missing"))]
 
 
 def name_and_condition(
@@ -449,7 +500,9 @@ def name_and_condition(
     """
     name = label(features, box, labels)
     condition = str(clause(features, box))
-    return condition if name in taken else name, condition
+    if name in taken:
+        name = condition
+    return name, condition
 
 
 def label(
@@ -457,11 +510,16 @@ def label(
 ) -> str:
     """A box in words, such as "age 60 or over, sex F".
 
-    >>> label([Feature("diabetic", ("false", "true"))], (Condition(0, 1, 2),), {})  # not the column itself
+    >>> diabetic = Feature("diabetic", ("false", "true"))
+    >>> label([diabetic], (Condition(0, 1, 2),), {})  # not the column itself
     'diabetic true'
     """
-    both = [(features[c.feature], c) for c in box]
-    words = ", ".join(
-        condition_label(feature, c, labels.get(feature.name, {})) for feature, c in both
-    )
-    return f"{words} true" if words == both[0][0].name else words
+    parts = []
+    for condition in box:
+        feature = features[condition.feature]
+        of_feature = labels.get(feature.name, {})
+        parts.append(condition_label(feature, condition, of_feature))
+    words = ", ".join(parts)
+    if words == features[box[0].feature].name:
+        return f"{words} true"
+    return words

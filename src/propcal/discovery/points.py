@@ -1,11 +1,11 @@
 """Learns points: what each feature adds to a score, in addition to everybody's curve
 and the groups.
 
-Features become codes of at most 160 pieces each. Three models are compared by
-cross-validation: everybody's curve, the curve and the attributes of the groups, and
-both with the features. Only if the features improve the held-out likelihood by more than
-chance explains do they get points; curve and groups are then estimated together with
-them, so that neither takes what belongs to the other.
+Features become codes of at most 160 pieces each. Three models are compared by cross-
+validation: everybody's curve, the curve and the attributes of the groups, and both with
+the features. Only if the features improve the held-out likelihood by more than chance
+explains do they get points; curve and groups are then estimated together with them, so
+that neither takes what belongs to the other.
 """
 
 from __future__ import annotations

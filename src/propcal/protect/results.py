@@ -29,6 +29,7 @@ from propcal.protect.shown_counts import (
     SHARE_DIGITS,
     Sets,
     ShownCounts,
+    printed,
     sums_of_groups,
 )
 

@@ -286,7 +286,7 @@ class Curve:
         *,
         bends: bool = True,
     ) -> None:
-        people = np.bincount(codes, weight, n_pieces)
+        people = np.bincount(codes, weight, n_pieces).astype(np.float64)
         sums = np.bincount(codes, weight * log_odds, n_pieces)
         mean = sums / np.where(people > 0, people, 1.0)
         knots = np.unique(np.quantile(log_odds, CURVE_KNOTS, method="lower"))

@@ -176,10 +176,12 @@ class LevelSql:
         arms = ""
         for text in dict.fromkeys(others):
             arms += f" WHEN {x} = {d.literal(float(text))} THEN {d.text(text)}"
+        is_whole = f"{d.is_whole.format(x=x)} AND ABS({x}) < {MAX_WHOLE}"
+        whole = f"CAST(CAST({x} AS {d.whole}) AS {d.string})"
+        is_number = f"{d.no_nan.format(x=x)} IS NOT NULL"
+        other = d.text(OTHER_NUMBER)
         return (
-            f"CASE WHEN {d.is_whole.format(x=x)} AND ABS({x}) < {MAX_WHOLE} "
-            f"THEN CAST(CAST({x} AS {d.whole}) AS {d.string}){arms} "
-            f"WHEN {d.no_nan.format(x=x)} IS NOT NULL THEN {d.text(OTHER_NUMBER)} END"
+            f"CASE WHEN {is_whole} THEN {whole}{arms} WHEN {is_number} THEN {other} END"
         )
 
     def number(self, column: str) -> str:

@@ -77,6 +77,19 @@ class EveryCommand(Commands):
         return None
 
 
+HELP = "\n\n".join(
+    [
+        "Example: propcal audit visits.csv --score risk --outcome died "
+        "--groups race,sex",
+        "propcal finds the groups for whom a risk score is miscalibrated, and corrects "
+        "the score.",
+        "Start with [bold]propcal demo[/bold], or with your own data: "
+        "[bold]propcal audit --help[/bold].",
+        "The experiments of the paper are [bold]propcal paper[/bold], after "
+        "[bold]pip install ./paper[/bold] in a copy of the repository.",
+    ]
+)
+
 app = typer.Typer(
     name="propcal",
     cls=EveryCommand,
@@ -95,7 +108,7 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
+@app.callback(help=HELP)
 def options(
     version: Annotated[
         bool,
@@ -122,14 +135,7 @@ def options(
         ),
     ] = "text",
 ) -> None:
-    """Example: propcal audit visits.csv --score risk --outcome died --groups race,sex
-
-    propcal finds the groups for whom a risk score is miscalibrated, and corrects the score.
-
-    Start with [bold]propcal demo[/bold], or with your own data: [bold]propcal audit --help[/bold].
-
-    The experiments of the paper are [bold]propcal paper[/bold], after [bold]pip install ./paper[/bold] in a copy of the repository.
-    """  # noqa: E501  # the terminal breaks its lines
+    """Options of every command."""
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -44,6 +44,8 @@ def test_options_from_a_file(files, run):
         ("alpha = [", "propcal.toml is not valid TOML"),
         ("[fit]\npaper = 5", "'paper' must be true or false"),
         ("alpha = 'x'", "Invalid value for '--alpha'"),
+        ("#" * 70_000, "too large for a configuration: more than 65,536 bytes"),
+        ("a" + ".a" * 1001 + " = 1", "has more than 1,000 dots in one line"),
     ],
 )
 def test_a_config_that_is_wrong_is_told(files, run, content, message):

@@ -316,15 +316,15 @@ def _load(path: Path) -> dict[str, Any]:
     try:
         with path.open("rb") as file:
             content = file.read(MOST_BYTES + 1)
-        if len(content) > MOST_BYTES:
-            limit = f"more than {MOST_BYTES:,} bytes"
-            raise FileFormatError(f"{path} is too large for a configuration: {limit}")
-        if any(line.count(b".") > MOST_DOTS for line in content.splitlines()):
-            limit = f"more than {MOST_DOTS:,} dots in one line"
-            raise FileFormatError(f"{path} has {limit}")
-        return tomllib.loads(content.decode("utf-8-sig"))
     except FileNotFoundError:
         raise InputError(f"--config: there is no file {path}") from None
+    if len(content) > MOST_BYTES:
+        limit = f"more than {MOST_BYTES:,} bytes"
+        raise FileFormatError(f"{path} is too large for a configuration: {limit}")
+    if any(line.count(b".") > MOST_DOTS for line in content.splitlines()):
+        raise FileFormatError(f"{path} has more than {MOST_DOTS:,} dots in one line")
+    try:
+        return tomllib.loads(content.decode("utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise FileFormatError(f"{path} is not valid TOML: {error}") from None
     except (ValueError, OverflowError, RecursionError):

@@ -115,13 +115,9 @@ def test_a_neighbour_is_withheld_where_moved_counts_alone_would_tell():
 def test_no_group_is_withheld_where_a_cell_or_a_smaller_group_would_do():
     """What is withheld is needed: showing any of it again would leave fewer values."""
     from propcal.auditing.headcount import Headcount
-    from propcal.protect.disclosure_rule import (
-        Disclosed,
-        Hidden,
-        Rule,
-        withheld_neighbours,
-    )
+    from propcal.protect.disclosure_rule import Rule
     from propcal.protect.shown_counts import Sets
+    from propcal.protect.withheld_sets import Disclosed, Hidden, withheld_neighbours
 
     checked = 0
     for seed in range(6):

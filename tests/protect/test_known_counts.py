@@ -9,16 +9,10 @@ import pytest
 from propcal import Atoms
 from propcal.auditing.headcount import ScoreValues
 from propcal.errors import InputError
-from propcal.protect.disclosure_rule import (
-    VARIANCE,
-    Disclosed,
-    Hidden,
-    Rule,
-    reveals_counts,
-    withheld_neighbours,
-)
+from propcal.protect.disclosure_rule import VARIANCE, Rule, reveals_counts
 from propcal.protect.shared_atoms import _few_scores, _reveals_rest
 from propcal.protect.shown_ratios import moved_ratios
+from propcal.protect.withheld_sets import Disclosed, Hidden, withheld_neighbours
 
 
 @pytest.mark.parametrize(

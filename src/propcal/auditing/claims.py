@@ -1,5 +1,4 @@
-"""Claims: what a verdict states, and the verdict. Each claim has its test, estimate,
-interval and events.
+"""Claims: what a verdict states, each with its test and numbers; and the verdict.
 
 Sentences, headlines, marks in tables and JSON are made from claims; nothing reads
 sentences. A claim is made only if its test rejects at its adjusted level, so that at
@@ -67,7 +66,7 @@ class Claim:
         The name of the group or site ("everybody" for all people); empty for several
         groups taken together.
     label : str
-        The same for readers.
+        What readers call them.
     direction : "too high" or "too low"
         Of the predictions. Of "beyond" it is "higher" or "lower": the O/E ratio
         compared with the others'. Empty if there is no single one.
@@ -212,7 +211,7 @@ def with_others(claim: Claim, groups: pd.DataFrame) -> Claim:
 
 @dataclass(frozen=True, eq=False)
 class Verdict:
-    """What the audit comes to.
+    """What the audit concludes, and what supports it.
 
     Attributes
     ----------

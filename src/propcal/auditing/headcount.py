@@ -272,9 +272,7 @@ class Counts:
 
 
 def _without_a_value(patterns: Patterns) -> BoolArray:
-    """The patterns in which an attribute is missing, for each that is missing for
-    somebody.
-    """
+    """The patterns in which an attribute is missing, for each attribute that is."""
     missing = [
         patterns.table[:, a] == levels.index(None)
         for a, levels in enumerate(patterns.levels)

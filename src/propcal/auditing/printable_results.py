@@ -1,6 +1,4 @@
-"""Pages: results in a terminal, a notebook and as a page; audits and comparisons as
-Markdown and JSON.
-"""
+"""Results that print themselves: in a terminal, a notebook, as a page and as data."""
 
 from __future__ import annotations
 
@@ -97,13 +95,9 @@ class Drawn(Printed):
         from propcal.render.matplotlib import draw
 
         charts = self._charts()
-        return draw(
-            chart_of(
-                charts, next(iter(charts)) if kind is None else kind, self, groups
-            ),
-            ax,
-            width,
-        )
+        if kind is None:
+            kind = next(iter(charts))
+        return draw(chart_of(charts, kind, self, groups), ax, width)
 
 
 class Pages(Drawn):
@@ -154,14 +148,15 @@ class Pages(Drawn):
         from propcal.documents.report import report
         from propcal.render.html import html, write_page
 
-        others = {
-            "correction": correction,
-            "certificate": certificate,
-            "discovery": discovery,
-        }
-        return write_page(
-            html(report(self, suppress=suppress, title=title, **others)), path
+        document = report(
+            self,
+            suppress=suppress,
+            title=title,
+            correction=correction,
+            certificate=certificate,
+            discovery=discovery,
         )
+        return write_page(html(document), path)
 
     def to_markdown(
         self,

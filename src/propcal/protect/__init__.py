@@ -1,3 +1,1 @@
-"""What may be handed on: counts are protected, findings and statistics of many people
-are not.
-"""
+"""What may be released: counts are protected, findings and statistics are not."""

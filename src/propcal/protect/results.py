@@ -20,7 +20,6 @@ from propcal.protect.audits import protected_audit, protected_audits
 from propcal.protect.disclosure_rule import (
     MAX_MOVE,
     P_DIGITS,
-    WANTED,
     Rule,
     moved,
     shown_p,
@@ -32,6 +31,7 @@ from propcal.protect.shown_counts import (
     printed,
     sums_of_groups,
 )
+from propcal.protect.withheld_sets import WANTED
 
 if TYPE_CHECKING:
     from propcal.discovery.discovery import Discovery
@@ -246,7 +246,7 @@ def protected_discovery(discovery: Discovery, fewest: int | None) -> Discovery:
         "p_value": shown_p(discovery.overall["p_value"], shown.large[0]),
         **shown.numbers_at(0),
     }
-    found = [_group(shown, i, group) for i, group in enumerate(discovery.found, 1)]
+    groups = [_group(shown, i, group) for i, group in enumerate(discovery.found, 1)]
     if protection is not None:
         rows = protection.table.to_dict("records")
         first = len(counted) - len(rows)
@@ -255,7 +255,7 @@ def protected_discovery(discovery: Discovery, fewest: int | None) -> Discovery:
         protection = replace(protection, table=table, _source=())
     return replace(
         discovery,
-        found=tuple(found),
+        found=tuple(groups),
         overall=overall,
         settings={**discovery.settings, "people": shown.people_at(0)},
         protection=protection,

@@ -26,6 +26,13 @@ from propcal.numbers import (
 )
 from propcal.protect import disclosure_rule as rules
 from propcal.protect.shown_ratios import Ratio, RatioParts, moved_ratios
+from propcal.protect.withheld_sets import (
+    EVENTS,
+    PEOPLE,
+    Disclosed,
+    Net,
+    withheld_neighbours,
+)
 
 CURVE_DIGITS = 4
 SHARE_DIGITS = 3
@@ -50,7 +57,7 @@ def sums_of_groups(groups: Sequence[Group]) -> list[tuple[int, list[int]]]:
 
 
 @dataclass(frozen=True, eq=False)
-class ShownCounts(rules.Disclosed):
+class ShownCounts(Disclosed):
     """Sets of people as they may be shown, with their mean scores.
 
     Attributes
@@ -67,7 +74,7 @@ class ShownCounts(rules.Disclosed):
 
     @classmethod
     def part_of(
-        cls, disclosed: rules.Disclosed, sets: Any, headcount: Headcount, values: Values
+        cls, disclosed: Disclosed, sets: Any, headcount: Headcount, values: Values
     ) -> ShownCounts:
         """Some of the sets, whose scores may be others."""
         people = disclosed.people[sets]
@@ -114,7 +121,7 @@ class ShownCounts(rules.Disclosed):
         few_events, few_others = self.small[:, i] & self.few[:, i]
         if few_events:
             return Limit(self.rule.fewest, "below")
-        if self.small[rules.EVENTS, i]:
+        if self.small[EVENTS, i]:
             return NAN
         if few_others and np.isfinite(self.people[i]):
             least = self.people[i] - rules.MAX_MOVE - self.rule.fewest
@@ -137,7 +144,7 @@ class ShownCounts(rules.Disclosed):
         fewest = self.rule.fewest
         if np.isnan(mean):
             return NAN, NAN
-        few_events = bool(self.small[rules.EVENTS, i])  # or else, few without it
+        few_events = bool(self.small[EVENTS, i])  # or else, few without it
         if few_events:
             rate = Limit((fewest - 0.5) / people, "below")
         else:
@@ -274,16 +281,16 @@ class Sets:
         everybody = headcount.people.sum(axis=0)
         count = np.rint(np.array([*headcount.people, everybody]))
         small = rule.small(headcount.different)
-        few = count[: rules.PEOPLE] < rule.fewest
+        few = count[:PEOPLE] < rule.fewest
         people, events = self._moved_counts(headcount, count, small, rule)
 
-        nobody = count[rules.PEOPLE] <= 0
+        nobody = count[PEOPLE] <= 0
         withheld = small.all(axis=0) | _few_in_many_visits(count, small & ~few)
         people = np.where(nobody, 0.0, np.where(withheld, np.nan, people))
         events = np.where(nobody, 0.0, np.where(small.any(axis=0), np.nan, events))
-        disclosed = rules.Disclosed(people, events, small & ~nobody, few, rule)
+        disclosed = Disclosed(people, events, small & ~nobody, few, rule)
 
-        neighbours = rules.withheld_neighbours(disclosed, count, self.sums, self.cheap)
+        neighbours = withheld_neighbours(disclosed, count, self.sums, self.cheap)
         people[neighbours] = np.nan
         events[neighbours] = np.nan
         return ShownCounts.part_of(disclosed, slice(None), headcount, self.values)
@@ -298,19 +305,19 @@ class Sets:
         """Moved counts of people and events; one that is shown is never below the
         threshold, and parts are never larger than their totals.
         """
-        people = count[rules.PEOPLE] + rules.moved(headcount.key, 0)
-        events = count[rules.EVENTS] + rules.moved(headcount.key, 1)
+        people = count[PEOPLE] + rules.moved(headcount.key, 0)
+        events = count[EVENTS] + rules.moved(headcount.key, 1)
         enough_events = np.maximum(events, rule.fewest)
-        events = np.where(small[rules.EVENTS], events, enough_events)
+        events = np.where(small[EVENTS], events, enough_events)
         enough_people = np.maximum(people, events + rule.fewest)
         people = np.where(small.any(axis=0), people, enough_people)
-        rules.Net.of(self.sums, len(people)).bound_by_totals(people, events, count)
+        Net.of(self.sums, len(people)).bound_by_totals(people, events, count)
         return people, events
 
 
 def _few_in_many_visits(count: FloatArray, small_of_many: BoolArray) -> BoolArray:
     """Sets where most visits are of few people, with the outcome or without it."""
-    with_and_without = count[: rules.PEOPLE]
+    with_and_without = count[:PEOPLE]
     most = with_and_without > with_and_without[::-1]
     return np.asarray((small_of_many & most).any(axis=0))
 

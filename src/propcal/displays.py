@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 
-class Where(TypedDict, total=False):
+class WhereDrawn(TypedDict, total=False):
     """Which groups are drawn, and where: arguments of `Audit.plot`."""
 
     groups: Sequence[str] | None
@@ -49,13 +49,12 @@ class _Display:
     def __init__(self, result: Audit | Comparison) -> None:
         name = self._takes.__name__
         if not isinstance(result, self._takes):
-            raise InputError(
-                f"{type(self).__name__} draws {name} objects; got {type(result).__name__}"
-            )
+            given = type(result).__name__
+            raise InputError(f"{type(self).__name__} draws {name} objects; got {given}")
         self._result: Any = result
         setattr(self, name.lower(), result)
 
-    def plot(self, **where: Unpack[Where]) -> Self:
+    def plot(self, **where: Unpack[WhereDrawn]) -> Self:
         """Draw it, on the given axes or in a new figure so many inches wide; see
         `Audit.plot`.
         """
@@ -82,7 +81,7 @@ class _AuditDisplay(_Display):
         return self.audit.to_frame(self._table)
 
     @classmethod
-    def from_audit(cls, a: Audit, **where: Unpack[Where]) -> Self:
+    def from_audit(cls, a: Audit, **where: Unpack[WhereDrawn]) -> Self:
         """Draw an audit; `groups`, `ax` and `width` as for `Audit.plot`."""
         return cls(a).plot(**where)
 
@@ -122,7 +121,8 @@ class CalibrationByGroupDisplay(_AuditDisplay):
     >>> from propcal.datasets import make_ed_visits
     >>> visits = make_ed_visits(2000, seed=1)
     >>> y, score, gender = visits.admitted, visits.true_risk, visits[["gender"]]
-    >>> d = CalibrationByGroupDisplay.from_predictions(y, score, sensitive_features=gender)
+    >>> of_groups = CalibrationByGroupDisplay.from_predictions
+    >>> d = of_groups(y, score, sensitive_features=gender)
     >>> d.ax_.get_ylabel()
     'observed rate'
     """
@@ -139,7 +139,9 @@ class ForestDisplay(_AuditDisplay):
     >>> from propcal.datasets import make_ed_visits
     >>> visits = make_ed_visits(20_000, seed=1)
     >>> d = ForestDisplay.from_predictions(
-    ...     visits.admitted, visits.true_risk, sensitive_features=visits[["race", "gender"]]
+    ...     visits.admitted,
+    ...     visits.true_risk,
+    ...     sensitive_features=visits[["race", "gender"]],
     ... )
     >>> d.ax_.get_yticklabels()[0].get_text()
     'All people'
@@ -157,7 +159,8 @@ class CategoryHeatmapDisplay(_AuditDisplay):
     >>> from propcal.datasets import make_ed_visits
     >>> visits = make_ed_visits(2000, seed=1)
     >>> y, score, gender = visits.admitted, visits.true_risk, visits[["gender"]]
-    >>> d = CategoryHeatmapDisplay.from_predictions(y, score, sensitive_features=gender)
+    >>> of_groups = CategoryHeatmapDisplay.from_predictions
+    >>> d = of_groups(y, score, sensitive_features=gender)
     >>> [label.get_text() for label in d.ax_.get_yticklabels()]
     ['M', 'F']
     """
@@ -174,7 +177,8 @@ class DecisionCurveDisplay(_AuditDisplay):
     >>> from propcal.datasets import make_ed_visits
     >>> visits = make_ed_visits(2000, seed=1)
     >>> y, score, gender = visits.admitted, visits.true_risk, visits[["gender"]]
-    >>> d = DecisionCurveDisplay.from_predictions(y, score, sensitive_features=gender)
+    >>> of_groups = DecisionCurveDisplay.from_predictions
+    >>> d = of_groups(y, score, sensitive_features=gender)
     >>> d.ax_.get_ylabel()
     'net benefit per 100 people'
     """
@@ -191,7 +195,8 @@ class ScoreDistributionDisplay(_AuditDisplay):
     >>> from propcal.datasets import make_ed_visits
     >>> visits = make_ed_visits(2000, seed=1)
     >>> y, score, gender = visits.admitted, visits.true_risk, visits[["gender"]]
-    >>> d = ScoreDistributionDisplay.from_predictions(y, score, sensitive_features=gender)
+    >>> of_groups = ScoreDistributionDisplay.from_predictions
+    >>> d = of_groups(y, score, sensitive_features=gender)
     >>> d.ax_.get_xlabel()
     'risk score, in steps of 0.05'
     """
@@ -209,7 +214,8 @@ class DCByBinDisplay(_AuditDisplay):
     >>> from propcal.datasets import make_ed_visits
     >>> visits = make_ed_visits(2000, seed=1)
     >>> y, score, gender = visits.admitted, visits.true_risk, visits[["gender"]]
-    >>> d = DCByBinDisplay.from_predictions(y, score, sensitive_features=gender)
+    >>> of_groups = DCByBinDisplay.from_predictions
+    >>> d = of_groups(y, score, sensitive_features=gender)
     >>> d.ax_.get_xlabel()
     'observed rate, % (log scale)'
     """
@@ -235,8 +241,9 @@ class BeforeAfterDisplay(_Display):
     >>> from propcal import compare
     >>> from propcal.datasets import make_ed_visits
     >>> visits = make_ed_visits(2000, seed=1)
-    >>> c = compare({"half": visits.true_risk / 2, "right": visits.true_risk}, visits.admitted)
-    >>> [label.get_text() for label in BeforeAfterDisplay.from_comparison(c).ax_.get_yticklabels()]
+    >>> scores = {"half": visits.true_risk / 2, "right": visits.true_risk}
+    >>> d = BeforeAfterDisplay.from_comparison(compare(scores, visits.admitted))
+    >>> [label.get_text() for label in d.ax_.get_yticklabels()]
     ['All people']
     """
 
@@ -245,7 +252,7 @@ class BeforeAfterDisplay(_Display):
     comparison: Comparison
 
     @classmethod
-    def from_comparison(cls, c: Comparison, **where: Unpack[Where]) -> Self:
+    def from_comparison(cls, c: Comparison, **where: Unpack[WhereDrawn]) -> Self:
         """Draw a comparison; `groups`, `ax` and `width` as for `Comparison.plot`."""
         return cls(c).plot(**where)
 

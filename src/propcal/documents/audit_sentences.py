@@ -307,7 +307,8 @@ def methods_section(audit: Audit, all_notes: Sequence[str], suppress: int) -> Se
     """
     vital = [note for note in all_notes if isinstance(note, Note) and note.vital]
     settings = _named_values("settings", **_settings(audit, suppress))
-    tripod = [Paragraphs([words("tables", "tripod")]), _named_values("tripod")]
+    topics = Paragraphs([words("tables", "tripod")])
+    tripod: list[Block] = [topics, _named_values("tripod")]
     blocks: list[Block] = [
         Paragraphs(["This text may be quoted."], places=At.PAGE),
         Paragraphs(paragraphs(audit), places=At.WRITTEN),

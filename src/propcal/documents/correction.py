@@ -93,36 +93,43 @@ def attribute_sentences(
     """Which attributes scores depend on, which ones are read but hardly used, and which
     are not read.
 
-    >>> for sentence in attribute_sentences({"race": 0.0, "sex": 0.0342, "ward": 0.0004}, ["age", "payer"]):
-    ...     print(sentence)
-    Corrected scores depend on sex.
-    The correction reads race and ward, but they change nobody's score by more than 0.1 percentage points.
-    age and payer: no effect found, so the correction does not read them.
+    >>> effects = {"race": 0.0, "sex": 0.0342, "ward": 0.0004}
+    >>> texts = attribute_sentences(effects, ["age", "payer"])
+    >>> texts[0], texts[2]  # doctest: +NORMALIZE_WHITESPACE
+    ('Corrected scores depend on sex.',
+     'age and payer: no effect found, so the correction does not read them.')
+    >>> texts[1].partition(", but ")[0]
+    'The correction reads race and ward'
     """
-    used = [plain(name) for name, effect in effects.items() if effect > HARDLY]
-    idle = [plain(name) for name, effect in effects.items() if effect <= HARDLY]
-    most = (
-        ceil(
-            1000
-            * max([0.0, *(effect for effect in effects.values() if effect <= HARDLY)])
-        )
-        / 10
-    )
-    return wording.attributes(used, idle, most, [plain(name) for name in without])
+    used = []
+    idle = []
+    most = 0.0  # that those hardly used change
+    for name, effect in effects.items():
+        if effect > HARDLY:
+            used.append(plain(name))
+        else:
+            idle.append(plain(name))
+            most = max(most, effect)
+    points = ceil(1000 * most) / 10
+    return wording.attributes(used, idle, points, [plain(name) for name in without])
 
 
 def fit_document(summary: FitSummary) -> Document:
     """The summary of a fit: sentences, and the cells that are not within tolerance, the
     worst first.
     """
-    rows = [row | {"people": round(row["people"])} for row in _cells_off(summary)]
-    chance = all(row["status"] == WITHIN_NOISE for row in rows)
+    rows = _cells_off(summary)
+    for row in rows:
+        row["people"] = round(row["people"])
+    blocks: list[Block] = [Paragraphs(summary.sentences())]
     if rows:
-        cells = [table("cells", rows, unit=summary.unit, chance=chance)]
-    else:
-        cells = []
-    blocks: list[Block] = [Paragraphs(summary.sentences()), *cells]
+        chance = _all_could_be_chance(rows)
+        blocks.append(table("cells", rows, unit=summary.unit, chance=chance))
     return Document("Fit summary", "Fit summary", blocks)
+
+
+def _all_could_be_chance(rows: Sequence[Mapping[str, Any]]) -> bool:
+    return all(row["status"] == WITHIN_NOISE for row in rows)
 
 
 def fit_blocks(summary: FitSummary) -> list[Block]:
@@ -130,11 +137,10 @@ def fit_blocks(summary: FitSummary) -> list[Block]:
     blocks: list[Block] = [
         Paragraphs([*summary.sentences(), words("tables", "fit")], "Fit summary")
     ]
-    if rows := _cells_off(summary):
-        chance = all(row["status"] == WITHIN_NOISE for row in rows)
-        cells = table(
-            "outside", rows[:MOST_CELLS], more=len(rows) - MOST_CELLS, chance=chance
-        )
+    rows = _cells_off(summary)
+    if rows:
+        about = {"more": len(rows) - MOST_CELLS, "chance": _all_could_be_chance(rows)}
+        cells = table("outside", rows[:MOST_CELLS], **about)
         blocks.append(Details(cells.title, [cells]))
     return blocks
 
@@ -150,39 +156,51 @@ def fit_lines(
     model: Any, people: Atoms, names: Identity, suppress: int
 ) -> Iterator[str]:
     """Whom a fitted estimator saw, what it changes, and which groups were too small."""
-    kept = model.groups_.groups
-    small = model.groups_.left_out
-    every = [*kept, *(size.group for size in small)]
-    labels = group_labels(
-        every, model.fit_summary_.patterns, names.labels, everyone=names.everyone
-    )
+    small = [size.group for size in model.groups_.left_out]
+    every = [*model.groups_.groups, *small]
+    patterns = model.fit_summary_.patterns
+    labels = group_labels(every, patterns, names.labels, everyone=names.everyone)
     called = dict(zip(every, labels))
+
     read = model.correction_.groups if model.n_updates_ else ()
-    n = people.n_people
-    reads = sum(group != EVERYBODY for group in read)
-    if not 0 < n < suppress:
-        who = names.count(n)
-    else:
+    n_read = sum(group != EVERYBODY for group in read)
+    who = names.count(people.n_people)
+    if 0 < people.n_people < suppress:
         who = f"fewer than {suppress} {names.unit}"
-    yield fit.whom(type(model).__name__, who, len(every), reads)
+    yield fit.whom(type(model).__name__, who, len(every), n_read)
     yield from model.fit_summary_.sentences(suppress)
-    shifts = [
-        update for update in model.correction_.update_list() if not isnan(update.shift)
-    ]
+    yield from _largest_adjustment(model, called)
+    if small:
+        yield from _small_groups(model, called, names, suppress)
+
+
+def _largest_adjustment(model: Any, called: Mapping[Group, str]) -> Iterator[str]:
+    """The update that moves scores most; a curve or points have no shift of their
+    own.
+    """
+    updates = model.correction_.update_list()
+    shifts = [update for update in updates if not isnan(update.shift)]
     if shifts:
         most = max(shifts, key=lambda update: abs(update.shift))
         label = next(text for group, text in called.items() if group.name == most.group)
-        yield f"Largest adjustment: {label} at predicted risk {risk_range(most.bin)}: {most.shift:+.4f}"
-    if small:
-        limited = smooth_terms(model.groups_)[1]
-        smooth = model.fit_summary_.smooth
-        fewest = 0 if limited else FEWEST_OF_A_TERM
-        about = len(small), model.gamma, names.unit
-        yield fit.small_groups(*about, smooth=smooth, fewest=fewest)
-        for size in small[:MOST_SMALL]:
-            yield f"  {called[size.group]}: {_count(size.people, suppress, names)}"
-        if len(small) > MOST_SMALL:
-            yield f"  ... and {len(small) - MOST_SMALL:,} more"
+        where = f"{label} at predicted risk {risk_range(most.bin)}"
+        yield f"Largest adjustment: {where}: {most.shift:+.4f}"
+
+
+def _small_groups(
+    model: Any, called: Mapping[Group, str], names: Identity, suppress: int
+) -> Iterator[str]:
+    """Groups that were too small for cells, with their sizes."""
+    small = model.groups_.left_out
+    limited = smooth_terms(model.groups_)[1]
+    smooth = model.fit_summary_.smooth
+    fewest = 0 if limited else FEWEST_OF_A_TERM
+    about = len(small), model.gamma, names.unit
+    yield fit.small_groups(*about, smooth=smooth, fewest=fewest)
+    for size in small[:MOST_SMALL]:
+        yield f"  {called[size.group]}: {_count(size.people, suppress, names)}"
+    if len(small) > MOST_SMALL:
+        yield f"  ... and {len(small) - MOST_SMALL:,} more"
 
 
 def _count(count: int, fewest: int, names: Identity) -> str:
@@ -224,30 +242,35 @@ def correction_document(correction: Correction) -> Document:
     adjustments.
     """
     about = correction.about
-    settings = [
-        f"{key}={about[key]:g}"
-        for key in ("alpha", "gamma", "rho", "eta")
-        if key in about
-    ]
-    facts = wording.facts(correction, settings)
-    order = np.argsort(-np.abs(correction.updates[:, 2]), kind="stable")[:MOST_ROWS]
-    n = len(correction.updates)
-    updates = correction.update_list()[
-        correction.n_updates - n :
-    ]  # without curve and points
-    rows = [{"adjustment": int(i) + 1, **updates[i]._asdict()} for i in order]
-    changed = effects(correction)  # none if only points change scores
-    tables = [table("effects", changed)] if changed else []
-    tables += [table("updates", rows, all=len(rows) == n, n=len(rows))] if rows else []
-    tables += [] if correction.points is None else [_points_table(correction.points)]
+    names = [name for name in ("alpha", "gamma", "rho", "eta") if name in about]
+    settings = [f"{name}={about[name]:g}" for name in names]
     blocks: list[Block] = [
         Paragraphs(provenance(correction)),
-        Paragraphs(facts),
-        *tables,
+        Paragraphs(wording.facts(correction, settings)),
     ]
-    return Document(
-        "Correction", f"Correction by {about.get('method', 'hand')}", blocks
-    )
+    changed = effects(correction)  # none if only points change scores
+    if changed:
+        blocks.append(table("effects", changed))
+    blocks += _largest_updates(correction)
+    if correction.points is not None:
+        blocks.append(_points_table(correction.points))
+    title = f"Correction by {about.get('method', 'hand')}"
+    return Document("Correction", title, blocks)
+
+
+def _largest_updates(correction: Correction) -> list[Table]:
+    """The adjustments of cells that move scores most."""
+    n = len(correction.updates)
+    first = correction.n_updates - n  # after curve and points
+    updates = correction.update_list()[first:]
+    largest_first = np.argsort(-np.abs(correction.updates[:, 2]), kind="stable")
+    rows = []
+    for place in largest_first[:MOST_ROWS]:
+        row = {"adjustment": int(place) + 1, **updates[place]._asdict()}
+        rows.append(row)
+    if not rows:
+        return []
+    return [table("updates", rows, all=len(rows) == n, n=len(rows))]
 
 
 def _points_table(points: PointsTable) -> Table:
@@ -308,18 +331,21 @@ def effects(correction: Correction) -> list[dict[str, Any]]:
     """For the patterns that change most: the raw score that changes most, and what it
     becomes.
     """
-    names = [
-        pattern_name(correction.patterns, p) for p in range(len(correction.patterns))
-    ]
+    names = _pattern_names(correction)
     rows = []
     for curve in most_changed(correction, MOST_ROWS):
         at = int(np.argmax(np.abs(curve.corrected - SCORES)))
         score = float(SCORES[at])
         corrected = float(curve.corrected[at])
-        rows.append(
-            {"who": curve.called(names), "score": score, "corrected": corrected}
-        )
-    return [row for row in rows if row["score"] != row["corrected"]]
+        if score != corrected:
+            who = curve.called(names)
+            rows.append({"who": who, "score": score, "corrected": corrected})
+    return rows
+
+
+def _pattern_names(correction: Correction) -> list[str]:
+    n = len(correction.patterns)
+    return [pattern_name(correction.patterns, pattern) for pattern in range(n)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -357,32 +383,32 @@ def correction_chart(
     """Raw against corrected score for patterns, by name or those that change most, with
     the bins shaded.
     """
-    names = [
-        pattern_name(correction.patterns, p) for p in range(len(correction.patterns))
-    ]
+    names = _pattern_names(correction)
     for name in patterns or ():
         if name not in names:
             raise unknown("pattern", name, names)
     if patterns is None:
-        changed = sorted(
-            most_changed(correction, MOST_PATTERNS), key=lambda each: each.patterns
-        )
-        plot = _map_plot(
-            correction, {each.patterns[0]: each.called(names) for each in changed}
-        )
+        changed = most_changed(correction, MOST_PATTERNS)
+        in_order = sorted(changed, key=lambda each: each.patterns)
+        called = {each.patterns[0]: each.called(names) for each in in_order}
         note = f"of {len(names)} patterns, those that change most"
     else:
-        plot = _map_plot(correction, {names.index(name): name for name in patterns})
+        called = {names.index(name): name for name in patterns}
         note = ""
-    # the bins of the updates are bins of the score after a smooth start, which this
-    # axis does not show
+    plot = _map_plot(correction, called)
+    marks = [_shaded_bins(correction), *plot.marks]
+    return replace(plot, marks=marks, width=480, height=480, note=note)
+
+
+def _shaded_bins(correction: Correction) -> Mark:
+    """Every second bin of the updates; those of the score after a smooth start are not
+    on the axis of the raw score.
+    """
+    edges = np.empty(0)
     if correction.start is None:
         edges = from_grid(correction.bins.edges)
-    else:
-        edges = np.empty(0)
     low, high = edges[: len(edges) // 2 * 2].reshape(-1, 2).T
-    shade = Mark("bars", "shade", low, np.ones(len(low)), high)
-    return replace(plot, marks=[shade, *plot.marks], width=480, height=480, note=note)
+    return Mark("bars", "shade", low, np.ones(len(low)), high)
 
 
 def _map_plot(correction: Correction, called: Mapping[int, str]) -> Plot:
@@ -407,30 +433,40 @@ def correction_blocks(correction: Correction) -> list[Block]:
     reads = listed(list(correction.reads)) or "no columns"
     most = most_changed(correction, MOST_ON_PAGE)
     if all(np.array_equal(each.corrected, SCORES) for each in most):
-        return [
-            Paragraphs([f"The correction reads {reads}, and changes nobody's score."])
-        ]
-    keys = [
-        correction.patterns.key(pattern) for pattern in range(len(correction.patterns))
-    ]
-    levels = [
-        ", ".join(name or "not recorded" for name in key) or "everybody" for key in keys
-    ]
+        nobody = f"The correction reads {reads}, and changes nobody's score."
+        return [Paragraphs([nobody])]
+
+    levels = _levels(correction)
     called = {each.patterns[0]: each.called(levels) for each in most}
     used = attribute_sentences(attribute_effects(correction), correction.not_read)
     text = wording.picture(reads, used, len(most), len(levels))
-    patterns = [
-        Column(str(i), name, "decimal", 3) for i, name in enumerate(called.values())
-    ]
-    rows = [
-        {"score": SCORES[at]}
-        | {str(i): each.corrected[at] for i, each in enumerate(most)}
-        for at in range(0, len(SCORES), 50)
-    ]
-    details = Details(
-        f"The numbers: {DOES}", [table("corrected-scores", rows, patterns=patterns)]
-    )
+    numbers = _corrected_scores(most, list(called.values()))
+    details = Details(f"The numbers: {DOES}", [numbers])
     return [Paragraphs([text]), _map_plot(correction, called), details]
+
+
+def _levels(correction: Correction) -> list[str]:
+    """The levels of each pattern, in words."""
+    texts = []
+    for pattern in range(len(correction.patterns)):
+        names = correction.patterns.key(pattern)
+        text = ", ".join(name or "not recorded" for name in names)
+        texts.append(text or "everybody")
+    return texts
+
+
+def _corrected_scores(curves: Sequence[PatternCurve], names: Sequence[str]) -> Table:
+    """Corrected scores of patterns, a row for each tenth of the raw score."""
+    patterns = [
+        Column(str(place), name, "decimal", 3) for place, name in enumerate(names)
+    ]
+    rows = []
+    for at in range(0, len(SCORES), 50):
+        row = {"score": SCORES[at]}
+        for place, curve in enumerate(curves):
+            row[str(place)] = curve.corrected[at]
+        rows.append(row)
+    return table("corrected-scores", rows, patterns=patterns)
 
 
 def _corners(correction: Correction, pattern: int) -> tuple[FloatArray, FloatArray]:
@@ -510,22 +546,19 @@ def explanation_document(explanation: Explanation) -> Document:
     """Why the scores of the first people moved."""
     n = len(explanation)
     unit = explanation.unit
-    rows = [
-        {
+    rows = []
+    for person in range(min(n, MOST_ROWS)):
+        row = {
             "person": person,
             "score": explanation.score[person],
             "corrected": explanation.corrected[person],
+            "why": explanation.sentence(person),
         }
-        | {"why": explanation.sentence(person)}
-        for person in range(min(n, MOST_ROWS))
-    ]
+        rows.append(row)
+    blocks: list[Block] = [table("people", rows)]
     if n > len(rows):
-        more = [Paragraphs([f"... and {n - len(rows):,} more {unit}"])]
-    else:
-        more = []
-    return Document(
-        "Explanation", f"Explanation for {n:,} {unit}", [table("people", rows), *more]
-    )
+        blocks.append(Paragraphs([f"... and {n - len(rows):,} more {unit}"]))
+    return Document("Explanation", f"Explanation for {n:,} {unit}", blocks)
 
 
 def explanation_chart(explanation: Explanation, person: int = 0) -> Plot:
@@ -533,36 +566,33 @@ def explanation_chart(explanation: Explanation, person: int = 0) -> Plot:
     steps = explanation.steps_of(person)
     raw = float(explanation.score[person])
     corrected = float(explanation.corrected[person])
-    shifts = np.array([shift for *_, shift in steps])
+    shifts = [shift for *_, shift in steps]
     place = np.cumsum([raw, *shifts])
     last = len(steps) + 1
-    moved = [
-        f"{group}, {label if label == ALL_SCORES or label.endswith(LOG_ODDS) else f'scores in {label}'}"
-        for group, label, _ in steps
-    ]
+    moved = [_step_name(group, label) for group, label, _ in steps]
     rows = row_axis(["raw score", *moved, "corrected score"])
+
     marks = [Mark("row-bars", "pale", [0.0], [0], [raw])]
     for row, shift in enumerate(shifts, start=1):
+        before = place[row - 1]
         look = "red" if shift > 0 else "blue"
-        marks.append(Mark("row-bars", look, [place[row - 1]], [row], [place[row]]))
-        marks.append(
-            Mark("line", "guide", [place[row - 1]] * 2, [row - 0.7, row + 0.3])
-        )
+        marks.append(Mark("row-bars", look, [before], [row], [place[row]]))
+        marks.append(Mark("line", "guide", [before, before], [row - 0.7, row + 0.3]))
     marks.append(Mark("row-bars", "dark", [0.0], [last], [corrected]))
-    at = [raw, *np.maximum(place[1:], place[:-1]), corrected]
-    texts = [
-        IN_TEXT.decimal(raw, 3),
-        *(IN_TEXT.decimal(shift, 3, "+") for shift in shifts),
-    ]
-    marks.append(
-        Mark(
-            "texts",
-            "",
-            at,
-            range(last + 1),
-            names=[*texts, IN_TEXT.decimal(corrected, 3)],
-        )
-    )
-    x = Axis("risk score", 0.0, min(1.0, 1.25 * max(place.max(), corrected, 0.05)))
+
+    ends = [raw, *np.maximum(place[1:], place[:-1]), corrected]
+    texts = [IN_TEXT.decimal(raw, DIGITS)]
+    texts += [IN_TEXT.decimal(shift, DIGITS, "+") for shift in shifts]
+    texts.append(IN_TEXT.decimal(corrected, DIGITS))
+    marks.append(Mark("texts", "", ends, range(last + 1), names=texts))
+    highest = max(place.max(), corrected, 0.05)
+    x = Axis("risk score", 0.0, min(1.0, 1.25 * highest))
     description = "The raw score, each change of it, and the corrected score."
     return Plot("explanation", "", description, x, rows, marks, height=42 * (last + 1))
+
+
+def _step_name(group: str, label: str) -> str:
+    """A group, and at which scores it moved one."""
+    if label == ALL_SCORES or label.endswith(LOG_ODDS):
+        return f"{group}, {label}"
+    return f"{group}, scores in {label}"

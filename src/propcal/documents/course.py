@@ -310,8 +310,10 @@ def _axis_of_evidence() -> Axis:
 def _highest_evidence(course: Course, y: Axis) -> pd.DataFrame:
     """The highest evidence of any test, by group and period."""
     by_group = course.evidence.groupby(["group", "period"], sort=False)["evidence"]
-    best = by_group.max().unstack("period")
-    return best[course.settings["periods"]].astype(float).clip(y.low, y.high)
+    best: pd.DataFrame = by_group.max().unstack("period")
+    values = best[course.settings["periods"]].astype(float)
+    shown: pd.DataFrame = values.clip(y.low, y.high)
+    return shown
 
 
 COURSE_CHARTS: dict[str, Callable[..., Plot]] = {

@@ -87,7 +87,7 @@ def _by_group(table: pd.DataFrame) -> list[dict[str, Any]]:
 
     objects = []
     for group, places in places_of.items():
-        one = {"group": group}
+        one: dict[str, Any] = {"group": group}
         for name, column in columns.items():
             one[name] = [column[place] for place in places]
         objects.append(one)

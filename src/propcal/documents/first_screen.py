@@ -131,7 +131,7 @@ def picture_and_advice(
     audit, and what other scores come to.
     """
     items = Items("", steps or next_steps(audit))
-    advice = [items, Paragraphs(compared)]
+    advice: list[Block] = [items, Paragraphs(compared)]
     return Beside(
         [
             _first_picture(audit, before, pictures),

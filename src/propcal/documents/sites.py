@@ -54,8 +54,8 @@ IN_SUMMARY = (
     ", the mean over sites, and the interval in which 95 % of new sites are expected"
 )
 BEFORE_AND_AFTER = (
-    "O/E ratio of each site, before and after a correction that was fitted on the other "
-    "sites."
+    "O/E ratio of each site, before and after a correction that was fitted on the "
+    "other sites."
 )
 FEWEST_IN_FUNNEL = 3  # sites
 
@@ -71,7 +71,7 @@ def sites_document(sites: Sites, title: str | None = None) -> Document:
         Period=names.period,
     )
     steps = Items("", wording.next_steps(sites))
-    blocks = [
+    blocks: list[Block] = [
         _verdict(sites, SUBGROUPS),
         Section("next", "What to do next", [steps], places=At.PAGE),
         Section("sites", "Measures of each site", _measures(sites)),
@@ -151,7 +151,7 @@ def _pooled_rows(sites: Sites) -> list[dict[str, Any]]:
     else:
         finding = CHANCE
 
-    rows = []
+    rows: list[dict[str, Any]] = []
     for name, numbers in sites.pooled.iterrows():
         row: dict[str, Any] = dict.fromkeys(sites.sites.columns, np.nan)
         row |= dict(numbers)
@@ -205,7 +205,8 @@ def _estimate(row: Mapping[str, Any], name: str) -> list[Any]:
 def _forest_row(
     label: str, estimate: Sequence[Any], digits: int, look: str = "noise"
 ) -> ForestRow:
-    text = ON_PAGE.estimate(*estimate, digits)
+    value, low, high = estimate
+    text = ON_PAGE.estimate(value, low, high, digits)
     value, low, high = without_limits(estimate)
     return ForestRow(str(label), value, low, high, look, text=text)
 

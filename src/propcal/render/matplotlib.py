@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from propcal.core.arguments import Axes
+from propcal.core.grid import FloatArray
 from propcal.documents.charts import (
     FEW_KEY,
     INTERVAL_KEY,
     Axis,
     Chart,
     Forest,
+    ForestRow,
     Mark,
     Plot,
     row_axis,
@@ -25,12 +27,9 @@ from propcal.render import matplotlib_style as figure
 # inches that a cell must be wide for its number, and for a bold one
 NUMBER = 0.18
 BOLD = 0.26
-SHADES = {
-    "s1": 0.2,
-    "s2": 0.35,
-    "s3": 0.55,
-    "s4": 0.75,
-}  # of cells; the palest is not white
+LEGEND_LINE = 0.155  # inches
+# of cells; the palest is not white
+SHADES = {"s1": 0.2, "s2": 0.35, "s3": 0.55, "s4": 0.75}
 TINY = 1e-9  # zero has no place on a log axis
 LOOKS: dict[str, dict[str, Any]] = figure.drawn_as("looks")
 FINDINGS: dict[str, tuple[str, str]] = figure.drawn_as("findings")
@@ -48,43 +47,64 @@ def draw(chart: Chart, ax: Any = None, width: float = 6.4) -> Axes:
             return said
         plot = _in_rows(chart) if isinstance(chart, Forest) else chart
         room = width if ax is None else figure.inches(ax)
-        keys = [mark for mark in plot.marks if mark.name]
-        names = figure.labels(
-            [mark.name for mark in keys],
-            min(60, max(16, int(room / figure.LETTER) - 19)),
-        )
-        longest = max(map(len, names), default=0) + 10
-        if len(keys) > 3 and 2 * longest * figure.LETTER < room:
-            columns = 2
-        else:
-            columns = 1
-        lines = -(-len(keys) // columns) + (
-            len(plot.note.split("\n")) if plot.note else 0
-        )
+        legend = _legend(plot, room)
+        height = _height(plot, width) + 0.65 + LEGEND_LINE * legend.lines
         new = ax is None
-        ax = figure.axes(ax, width, _height(plot, width) + 0.65 + 0.155 * lines)
-        handles = []
-        named = iter(names)
-        for mark in plot.marks:
-            label = next(named) if mark.name else f"_{mark.kind}"
-            _draw(ax, plot, mark, label)
-            if mark.name:
-                handles.append(_key(mark, label))
+        ax = figure.axes(ax, width, height)
+        handles = _draw_marks(ax, plot, legend.names)
         _scales(ax, plot, room)
-        if (
-            plot.width == plot.height and new
-        ):  # other axes keep the shape that they were given
+        if plot.width == plot.height and new:  # given axes keep their shape
             ax.set_box_aspect(1)
             ax.set_anchor("S")  # the room for the legend is counted from below
         _say_ends(ax, plot, room)
-        drop = 30 + 12 * plot.x.label.count("\n")
-        wide = plot.y.rows or room < figure.WIDE
         if handles:
             figure.legend_below(
-                ax, handles, title=plot.note, drop=drop, columns=columns, wide=wide
+                ax,
+                handles,
+                title=plot.note,
+                drop=30 + 12 * plot.x.label.count("\n"),
+                columns=legend.columns,
+                wide=plot.y.rows or room < figure.WIDE,
             )
     drawn: Axes = ax
     return drawn
+
+
+class Legend(NamedTuple):
+    """The names of a legend, cut to its room, and how it is set."""
+
+    names: list[str]
+    columns: int
+    lines: int
+
+
+def _legend(plot: Plot, room: float) -> Legend:
+    """The names of the marks that have any, in one column or two."""
+    keys = [mark.name for mark in plot.marks if mark.name]
+    letters = int(room / figure.LETTER) - 19
+    names = figure.labels(keys, min(60, max(16, letters)))
+    longest = max(map(len, names), default=0) + 10
+    columns = 1
+    if len(keys) > 3 and 2 * longest * figure.LETTER < room:
+        columns = 2
+    lines = -(-len(keys) // columns)
+    if plot.note:
+        lines += len(plot.note.split("\n"))
+    return Legend(names, columns, lines)
+
+
+def _draw_marks(ax: Any, plot: Plot, names: Sequence[str]) -> list[Any]:
+    """Draw all marks; returns the entries of the legend."""
+    handles = []
+    unused = iter(names)
+    for mark in plot.marks:
+        if mark.name:
+            label = next(unused)
+            handles.append(_key(mark, label))
+        else:
+            label = f"_{mark.kind}"
+        _draw(ax, plot, mark, label)
+    return handles
 
 
 def _height(plot: Plot, width: float) -> float:
@@ -97,25 +117,38 @@ def _height(plot: Plot, width: float) -> float:
 
 
 def _look(words: str) -> dict[str, Any]:
-    found: dict[str, Any] = {"color": "black", "ls": "-", "lw": 1.0, "marker": ""}
+    """How a mark is drawn, from the words of its look."""
+    look: dict[str, Any] = {"color": "black", "ls": "-", "lw": 1.0, "marker": ""}
     for word in words.split():
         series = re.match(r"series-(\d+)", word)
         if series:
-            i = int(series[1])
-            if i:
-                style = figure.STYLES[1:][(i + i // len(figure.COLORS)) % 3]
-            else:
-                style = "-"
-            found |= {
-                "color": figure.COLORS[i % 6],
-                "ls": style,
-                "marker": figure.MARKERS[i % 7],
-                "lw": 1.4,
-            }
-        found |= LOOKS.get(word, {})
-    if isinstance(found["ls"], list):  # lengths of dashes
-        found["ls"] = (0, tuple(found["ls"]))
-    return found
+            look |= _series_look(int(series[1]))
+        look |= LOOKS.get(word, {})
+    if isinstance(look["ls"], list):  # lengths of dashes
+        look["ls"] = (0, tuple(look["ls"]))
+    return look
+
+
+def _series_look(number: int) -> dict[str, Any]:
+    """The colour, line and marker of one of several series; only the first is solid."""
+    style = "-"
+    if number:
+        others = figure.STYLES[1:]
+        style = others[(number + number // len(figure.COLORS)) % len(others)]
+    return {
+        "color": figure.COLORS[number % 6],
+        "ls": style,
+        "marker": figure.MARKERS[number % len(figure.MARKERS)],
+        "lw": 1.4,
+    }
+
+
+class Places(NamedTuple):
+    """Where a mark is, as arrays; `high` is the other end of what has two."""
+
+    x: FloatArray
+    y: FloatArray
+    high: FloatArray
 
 
 def _draw(ax: Any, plot: Plot, mark: Mark, label: str) -> None:
@@ -128,63 +161,116 @@ def _draw(ax: Any, plot: Plot, mark: Mark, label: str) -> None:
     if plot.x.log:
         x = np.maximum(x, TINY)
         high = np.maximum(high, TINY)
+    places = Places(x, y, high)
     look = _look(mark.look)
     color = look["color"]
-    dots = {**look, "marker": look["marker"] or "o", "ls": "", "zorder": 3}
     if mark.kind == "line":
-        marked: dict[str, Any] = (
-            {"markevery": (7, 15), "ms": 4} if "marked" in mark.look else {"marker": ""}
-        )
-        ax.plot(x, y, label=label, **(look | marked))
+        ax.plot(x, y, label=label, **(look | _markers_of_line(mark)))
     elif mark.kind == "band":
         ax.fill_between(x, y, high, color=color, alpha=0.13, lw=0, label=label)
     elif mark.kind == "bars":
         ax.bar(x, y, high - x, align="edge", color=color, lw=0, zorder=0, label=label)
     elif mark.kind == "steps":
-        ax.stairs(y, x, label=label, baseline=None, color=color, ls=look["ls"], lw=1.1)
-        if look["marker"]:
-            ax.plot((x[1:] + x[:-1]) / 2, y, label="_points", **(dots | {"ms": 3.5}))
+        _draw_steps(ax, places, look, label)
     elif mark.kind == "points":
-        ax.plot(
-            x,
-            y,
-            label=label,
-            clip_on=plot.y.rows,
-            **(dots | {"ms": 5.0 if plot.y.rows else 4.5}),
-        )
-        for beyond, end, arrow in (
-            (x < plot.x.low, plot.x.low, "<"),
-            (x > plot.x.high, plot.x.high, ">"),
-        ):
-            at = dots | {"marker": arrow, "ms": 6, "clip_on": False}
-            if plot.y.rows and beyond.any():
-                ax.plot(
-                    np.full(int(beyond.sum()), end), y[beyond], label="_beyond", **at
-                )
+        _draw_points(ax, plot, places, look, label)
     elif mark.kind == "row-bars":
         ax.barh(y, high - x, left=x, color=color, height=0.6, label=label)
     elif mark.kind == "cells":
-        ax.barh(y, high - x, left=x, height=1.0, label=label, **_fill(mark))
-        room = 0.55 * figure.inches(ax) / (plot.x.high - plot.x.low)
-        if mark.look.startswith(("high", "low")) and room > BOLD:
-            weight = "bold"
-        else:
-            weight = "normal"
-        for place, row, text in zip(
-            (x + high) / 2, y, mark.names if room >= NUMBER else ()
-        ):
-            shown = "".join(map(figure.symbol, text))
-            ax.text(
-                place,
-                row,
-                shown,
-                ha="center",
-                va="center",
-                fontsize=figure.SMALL,
-                weight=weight,
-            )
+        _draw_cells(ax, plot, mark, places, label)
+    elif mark.kind == "ranges":
+        line = {name: look[name] for name in ("color", "lw", "ls")}
+        for low, end, row in zip(x, high, y):
+            ax.plot([low, end], [row, row], label=label, **line)
+    elif mark.kind == "rows":
+        _draw_rows(ax, mark, y, look)
+    elif mark.kind == "texts" and len(x):
+        _draw_texts(ax, mark, places, look)
+    elif mark.kind == "texts" and figure.inches(ax) > figure.WIDE:
+        beside = ax.get_yaxis_transform()
+        for row, text in zip(y, mark.names):
+            ax.text(1.02, row, _lines(text), transform=beside, **SMALL)
+
+
+def _markers_of_line(mark: Mark) -> dict[str, Any]:
+    """A few markers on a line that is `marked`, and none on others."""
+    if "marked" in mark.look:
+        return {"markevery": (7, 15), "ms": 4}
+    return {"marker": ""}
+
+
+def _dots(look: dict[str, Any]) -> dict[str, Any]:
+    return {**look, "marker": look["marker"] or "o", "ls": "", "zorder": 3}
+
+
+def _draw_steps(ax: Any, places: Places, look: dict[str, Any], label: str) -> None:
+    """Steps, with a marker on each if the look has one."""
+    edges, height, _ = places
+    line = {"color": look["color"], "ls": look["ls"], "lw": 1.1}
+    ax.stairs(height, edges, label=label, baseline=None, **line)
+    if look["marker"]:
+        middle = (edges[1:] + edges[:-1]) / 2
+        ax.plot(middle, height, label="_points", **(_dots(look) | {"ms": 3.5}))
+
+
+def _draw_points(
+    ax: Any, plot: Plot, places: Places, look: dict[str, Any], label: str
+) -> None:
+    """Points; in a picture with rows, an arrow at the edge for those beyond it."""
+    x, y, _ = places
+    in_rows = plot.y.rows
+    dots = _dots(look)
+    size = 5.0 if in_rows else 4.5
+    ax.plot(x, y, label=label, clip_on=in_rows, **(dots | {"ms": size}))
+    if not in_rows:
+        return
+    low = plot.x.low
+    high = plot.x.high
+    for beyond, end, arrow in ((x < low, low, "<"), (x > high, high, ">")):
+        if beyond.any():
+            at_edge = np.full(int(beyond.sum()), end)
+            arrows = dots | {"marker": arrow, "ms": 6, "clip_on": False}
+            ax.plot(at_edge, y[beyond], label="_beyond", **arrows)
+
+
+def _draw_cells(ax: Any, plot: Plot, mark: Mark, places: Places, label: str) -> None:
+    """Cells of a heat map, with their numbers where there is room."""
+    x, y, high = places
+    ax.barh(y, high - x, left=x, height=1.0, label=label, **_fill(mark))
+    room = 0.55 * figure.inches(ax) / (plot.x.high - plot.x.low)
+    if room < NUMBER:
+        return
+    wrong = mark.look.startswith(("high", "low"))
+    weight = "bold" if wrong and room > BOLD else "normal"
+    style = {"ha": "center", "va": "center", "fontsize": figure.SMALL}
+    for place, row, text in zip((x + high) / 2, y, mark.names):
+        shown = "".join(map(figure.symbol, text))
+        ax.text(place, row, shown, weight=weight, **style)
+
+
+def _draw_rows(ax: Any, mark: Mark, rows: FloatArray, look: dict[str, Any]) -> None:
+    """Whole rows: shaded, or hatched where there are not enough data."""
+    if mark.look == "hatch":
+        half = 0.3
+        fill = figure.HATCH
     else:
-        _draw_in_rows(ax, mark, (x, y, high), look, label)
+        half = 0.5
+        fill = {"color": look["color"], "lw": 0}
+    for row in rows:
+        ax.axhspan(row - half, row + half, zorder=0, **fill)
+
+
+def _draw_texts(ax: Any, mark: Mark, places: Places, look: dict[str, Any]) -> None:
+    """Texts within a picture."""
+    words = mark.look.split()
+    style = SMALL | {
+        "color": look["color"],
+        "weight": "bold" if "bold" in words else "normal",
+        "ha": "right" if "flush" in words else "left",
+    }
+    most = max(16, int((figure.inches(ax) - 1.5) / figure.LETTER))
+    for place, row, text in zip(places.x, places.y, mark.names):
+        ax.text(place, row, f" {figure.short(text, most)}", **style)
 
 
 def _fill(mark: Mark) -> dict[str, Any]:
@@ -200,54 +286,20 @@ def _fill(mark: Mark) -> dict[str, Any]:
     return line | {"facecolor": (color, strength)}
 
 
-def _draw_in_rows(
-    ax: Any, mark: Mark, places: Sequence[Any], look: dict[str, Any], label: str
-) -> None:
-    x, y, high = places
-    if mark.kind == "ranges":
-        line = {key: look[key] for key in ("color", "lw", "ls")}
-        for low, end, row in zip(x, high, y):
-            ax.plot([low, end], [row, row], label=label, **line)
-    elif mark.kind == "rows":
-        for row in y:
-            hatch = mark.look == "hatch"
-            half, fill = (
-                (0.3, figure.HATCH)
-                if hatch
-                else (0.5, {"color": look["color"], "lw": 0})
-            )
-            ax.axhspan(row - half, row + half, zorder=0, **fill)
-    elif mark.kind == "texts" and len(x):
-        words = mark.look.split()
-        most = max(16, int((figure.inches(ax) - 1.5) / figure.LETTER))
-        style = SMALL | {
-            "color": look["color"],
-            "weight": "bold" if "bold" in words else "normal",
-        }
-        style["ha"] = "right" if "flush" in words else "left"
-        for place, row, text in zip(x, y, mark.names):
-            ax.text(place, row, f" {figure.short(text, most)}", **style)
-    elif mark.kind == "texts" and figure.inches(ax) > figure.WIDE:
-        for row, text in zip(y, mark.names):
-            ax.text(
-                1.02, row, _lines(text), transform=ax.get_yaxis_transform(), **SMALL
-            )
-
-
 def _key(mark: Mark, label: str) -> Any:
     """The entry of a mark in the legend."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    label = ": ".join([label, *(mark.names if not len(mark.y) else ())])
+    if not len(mark.y):
+        label = ": ".join([label, *mark.names])
     look = _look(mark.look)
     if mark.kind == "cells":
         return Patch(label=label, **_fill(mark))
     if mark.kind in ("rows", "bars"):
-        return Patch(
-            label=label,
-            **(figure.HATCH if mark.look == "hatch" else {"color": look["color"]}),
-        )
+        hatched = mark.look == "hatch"
+        fill = figure.HATCH if hatched else {"color": look["color"]}
+        return Patch(label=label, **fill)
     if mark.kind == "points":
         look |= {"marker": look["marker"] or "o", "ls": ""}
     elif mark.kind == "line" and not {"marked", "keyed"} & set(mark.look.split()):
@@ -259,39 +311,51 @@ def _in_rows(forest: Forest) -> Plot:
     """A forest as points and ranges in rows, with the key of what was found."""
     y = row_axis([row.name for row in forest.rows])
     marks = [Mark("line", "guide", [forest.right, forest.right], [y.low, y.high])]
-    used = set()
-    texts = [row.printed(IN_TEXT) if known(row.value) else "" for row in forest.rows]
     for place, row in enumerate(forest.rows):
-        if not np.isfinite(row.value):
-            marks.append(Mark("rows", "hatch", [], [place]))
-            continue
-        used.add(row.finding)
-        if row.finding in FINDINGS:
-            look = FINDINGS[row.finding][0]
-        else:
-            look = row.look
-        if np.isfinite(row.low) and np.isfinite(row.high):
-            marks.append(Mark("ranges", f"grey {look}", [row.low], [place], [row.high]))
-        if known(row.before):
-            marks.append(Mark("points", "noise", [row.before], [place]))
-        marks.append(Mark("points", look, [row.value], [place]))
-    keys = [
-        Mark("points", look, [], [], name=text)
-        for name, (look, text) in FINDINGS.items()
-        if name in used
-    ]
-    keys += [INTERVAL_KEY] if any(mark.kind == "ranges" for mark in marks) else []
-    keys += [FEW_KEY] if any(mark.kind == "rows" for mark in marks) else []
-    marks += [Mark("texts", "", y=range(len(texts)), names=texts), *keys]
-    named = forest.key, forest.heading, forest.description, forest.axis
+        marks += _row_marks(row, place)
+    keys = _forest_keys(forest, {mark.kind for mark in marks})
+    texts = [row.printed(IN_TEXT) if known(row.value) else "" for row in forest.rows]
+    marks.append(Mark("texts", "", y=range(len(texts)), names=texts))
     return Plot(
-        *named,
+        forest.key,
+        forest.heading,
+        forest.description,
+        forest.axis,
         y,
-        marks,
+        [*marks, *keys],
         height=29 * len(forest.rows),
         ends=forest.ends,
         note=forest.note,
     )
+
+
+def _row_marks(row: ForestRow, place: int) -> list[Mark]:
+    """A number with its interval and what it was before; hatched if there is none."""
+    if not np.isfinite(row.value):
+        return [Mark("rows", "hatch", [], [place])]
+    look = row.look
+    if row.finding in FINDINGS:
+        look = FINDINGS[row.finding][0]
+    marks = []
+    if np.isfinite(row.low) and np.isfinite(row.high):
+        marks.append(Mark("ranges", f"grey {look}", [row.low], [place], [row.high]))
+    if known(row.before):
+        marks.append(Mark("points", "noise", [row.before], [place]))
+    return [*marks, Mark("points", look, [row.value], [place])]
+
+
+def _forest_keys(forest: Forest, kinds: set[str]) -> list[Mark]:
+    """The key: findings that there are, and what a line and a hatched row mean."""
+    found = {row.finding for row in forest.rows if np.isfinite(row.value)}
+    keys = []
+    for name, (look, text) in FINDINGS.items():
+        if name in found:
+            keys.append(Mark("points", look, [], [], name=text))
+    if "ranges" in kinds:
+        keys.append(INTERVAL_KEY)
+    if "rows" in kinds:
+        keys.append(FEW_KEY)
+    return keys
 
 
 def _scales(ax: Any, plot: Plot, room: float) -> None:
@@ -338,12 +402,16 @@ def _say_ends(ax: Any, plot: Plot, room: float) -> None:
     if not plot.y.rows:
         ax.text(0.97, 0.03, _lines(low), ha="right", va="bottom", **look)
         ax.text(0.03, 0.97, _lines(high), ha="left", va="top", **look)
-    elif low:
-        narrow = room < figure.WIDE  # one word a line
-        low, high = (end.replace(" ", "\n", 1) if narrow else end for end in plot.ends)
-        high = high.replace("\n", " →\n") if narrow else f"{high} →"
-        ax.text(0, 1.01, _lines(f"← {low}"), ha="left", va="bottom", **look)
-        ax.text(1, 1.01, _lines(high), ha="right", va="bottom", **look)
+        return
+    if not low:
+        return
+    if room < figure.WIDE:  # one word a line
+        low = low.replace(" ", "\n", 1)
+        high = high.replace(" ", " →\n", 1)
+    else:
+        high = f"{high} →"
+    ax.text(0, 1.01, _lines(f"← {low}"), ha="left", va="bottom", **look)
+    ax.text(1, 1.01, _lines(high), ha="right", va="bottom", **look)
 
 
 def _lines(text: str) -> str:

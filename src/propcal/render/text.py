@@ -113,7 +113,7 @@ def _table(block: Table, place: At) -> Iterable[RenderableType]:
     if more:
         where = "--full shows more" if place == At.BRIEF else "JSON has them all"
         yield indented(f"{more}; {where}.")
-    marks = [row.get("mark") for row in rows]
+    marks = [row.get("mark", "") for row in rows]
     meanings = dict.fromkeys(
         block.legend[mark] for mark in marks if mark in block.legend
     )

@@ -29,7 +29,7 @@ class CategoryRule(LossRule):
     def __post_init__(self) -> None:
         check_limits(self)
 
-    def words(self) -> Groups:
+    def definition(self) -> Groups:
         """The definition of the groups."""
         return definition(self.groups, self.intersections, self.missing)
 
@@ -48,7 +48,7 @@ class CategoryRule(LossRule):
             score=atoms.score,
             weight=atoms.weight,
         )
-        collection = self.words().collect(
+        collection = self.definition().collect(
             atoms, gamma=self.gamma, or_everybody=or_everybody
         )
         return cells.categories(

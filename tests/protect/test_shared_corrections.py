@@ -17,7 +17,7 @@ from propcal.core.grid import UNIT
 from propcal.core.groups import membership
 from propcal.errors import InputError, UnknownLevelWarning, UnseenError
 from propcal.protect.shared_corrections import shared_bits
-from propcal.reading.rows import scoring_rows
+from propcal.reading.rows_to_score import scoring_rows
 
 SMALL = range(1, FEWEST_SHOWN)
 EXACT = 2.0**-32  # scores and shifts are rounded to that

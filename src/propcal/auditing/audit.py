@@ -345,7 +345,7 @@ def audited_atoms(
     )
     if cluster is not None:
         return atoms
-    unused_id = warn_of_unused_ids(sensitive_features, rule.words())
+    unused_id = warn_of_unused_ids(sensitive_features, rule.definition())
     return replace(atoms, unused_id=unused_id)
 
 
@@ -389,7 +389,7 @@ def settings_of(findings: Findings) -> dict[str, Any]:
     """By which rule the audit was made, and of how many people."""
     rule = findings.rule
     people = findings.people
-    groups = rule.words()
+    groups = rule.definition()
     intersections: str | int = "listed"
     if isinstance(groups.intersections, (str, int)):
         intersections = groups.intersections

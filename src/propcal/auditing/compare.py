@@ -308,7 +308,7 @@ def _of_rows(
         arrays, y, features, weight, cluster=cluster, **reading
     )
     if cluster is None:
-        unused_id = warn_of_unused_ids(features, rule.words())
+        unused_id = warn_of_unused_ids(features, rule.definition())
         rows = replace(rows, unused_id=unused_id)
     raw = rescored(rows, to_grid(values[base]))
     fitted = {

@@ -163,12 +163,15 @@ class AuditSettings(AuditRule, CategoryRule):
             if self.within >= 1:
                 raise refused("within above 1", within=self.within)
         object.__setattr__(self, "thresholds", checked_thresholds(self.thresholds))
-        self.words()  # checks its own arguments
+        self.definition()  # checks its own arguments
 
     def reading(self) -> dict[str, Any]:
         """How rows are read."""
         names = ("weight_kind", "positive", "drop_missing")
-        return {"groups": self.words(), **{name: getattr(self, name) for name in names}}
+        return {
+            "groups": self.definition(),
+            **{name: getattr(self, name) for name in names},
+        }
 
 
 def settings_and_names(arguments: Mapping[str, Any]) -> tuple[AuditSettings, Identity]:
@@ -273,7 +276,7 @@ def find(
     people = without_keys(atoms)
     bare = without_clusters(people)
     check_outcome_groups(bare)
-    sizes = audited_groups(bare, rule.words(), n_memberships=len(people.patterns))
+    sizes = audited_groups(bare, rule.definition(), n_memberships=len(people.patterns))
     table = rule.table(bare, or_everybody=True)
     noise = Chance.of(people, table, rule.n_draws, rng)
     enough = enough_people(noise.people, table.people, noise.effect, rule.min_people)

@@ -187,7 +187,7 @@ class ScorePair:
         bare = without_clusters(atoms)
         cells = score_cells(bare, findings.table.bins)
         judged = JudgedGroups.of(bare, rule.min_group, rule.min_events)
-        sizes = audited_groups(bare, rule.words())
+        sizes = audited_groups(bare, rule.definition())
         tests = []
         for size, (z, p) in group_tests(
             atoms, bare, Sample.of(atoms), cells, sizes, judged

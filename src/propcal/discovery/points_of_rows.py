@@ -33,7 +33,8 @@ from propcal.discovery.points import (
 from propcal.errors import refused
 from propcal.reading.checked_people import CheckedPeople
 from propcal.reading.frames import Columns, floats, require
-from propcal.reading.rows import Rows, feature_codes
+from propcal.reading.rows import Rows
+from propcal.reading.rows_to_score import feature_codes
 from propcal.reading.source import LazyColumns
 
 FEWEST_ROWS = 200  # with fewer, features are not tried

@@ -18,7 +18,7 @@ from propcal.core.correction.smooth_map import knots
 from propcal.core.grid import UNIT, FloatArray, IntArray
 from propcal.errors import UnknownLevelWarning, UnseenError
 from propcal.reading.levels import TRUTHS
-from propcal.reading.rows import rows_to_score
+from propcal.reading.rows_to_score import rows_to_score
 from propcal.scoring.level_finders import Finder, attribute_finders, feature_finders
 
 N_VECTORS = 300

@@ -6,6 +6,7 @@
   `duckdb_setup`
 - all of these by names of columns: `source`, `frame_arguments`
 - over time: `dated_people`, `periods`
+- to be scored by a correction: `rows_to_score`
 - what columns hold: `levels`, `derived_columns`, `outcomes`, `patient_ids`,
   `role_columns`
 """

@@ -26,7 +26,7 @@ from propcal.core.patterns import Level
 from propcal.errors import InputError, Message, is_unicode, refused
 from propcal.reading.frames import LARGEST
 from propcal.reading.levels import level_key
-from propcal.reading.rows import rows_to_score
+from propcal.reading.rows_to_score import rows_to_score
 from propcal.scoring.level_finders import (
     Finder,
     Test,

@@ -35,7 +35,7 @@ from propcal.errors import (
 from propcal.reading.derived_columns import numeric_columns
 from propcal.reading.frames import frame_columns, numbers, require
 from propcal.reading.role_columns import FEWEST_SWAPPED, INVALID, ScoreTally
-from propcal.reading.rows import refuse_truths, rows_to_score
+from propcal.reading.rows_to_score import refuse_truths, rows_to_score
 
 
 @lru_cache(maxsize=16)

@@ -226,9 +226,8 @@ class Correction(Definition):
         0    A  0.25       0.05
         1    B  0.25       0.55
         """
-        from propcal.reading.rows import (
-            scoring_rows,
-        )  # a door in; core itself knows no frames
+        # a door in; core itself knows no frames
+        from propcal.reading.rows_to_score import scoring_rows
 
         if isinstance(sensitive_features, str) and not isinstance(score, str):
             raise refused("score column first")
@@ -364,7 +363,7 @@ class Correction(Definition):
         >>> print(c.explain([0.25], {"race": ["B"]}, unit="patients").sentence())
         0.250 becomes 0.550: +0.300 by the adjustment of B patients.
         """
-        from propcal.reading.rows import scoring_rows
+        from propcal.reading.rows_to_score import scoring_rows
 
         return explained(
             self, scoring_rows(score, sensitive_features, self), plain(unit), labels

@@ -82,7 +82,7 @@ def missing_notes(
     notes = []
     count: Any  # or its limit
     for attribute, count in people.missing.items():
-        if rule.words().missing == "level":
+        if rule.definition().missing == "level":
             then = say("group_of_their_own")
         else:
             then = say("in_no_group", attribute=attribute)

@@ -326,7 +326,7 @@ def discover(
       propcal discover visits.parquet --score risk --outcome died
       --features age,acuity,insurance --protect race,sex -o found.json
     """
-    from propcal.protect.results import protected_discovery
+    from propcal.protect.protected_discovery import protected_discovery
 
     needed = {
         "--score": roles.score,

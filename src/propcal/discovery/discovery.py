@@ -145,7 +145,7 @@ class Discovery(Printed):
         suppressed, or only known to lie below or above another one, are null.
         """
         from propcal.documents.data import discovery_content, json_text
-        from propcal.protect.results import protected_discovery
+        from propcal.protect.protected_discovery import protected_discovery
 
         return json_text(discovery_content(protected_discovery(self, suppress)))
 

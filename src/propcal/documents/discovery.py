@@ -25,7 +25,7 @@ from propcal.documents.sentences import discovery as wording
 from propcal.documents.words import table, words
 from propcal.numbers import Limit, capital, known, listed, without_limits
 from propcal.options import Identity
-from propcal.protect.results import protected_discovery
+from propcal.protect.protected_discovery import protected_discovery
 
 NOBODY = (
     "No group described by the searched columns was found for whom the score is wrong "

@@ -1,41 +1,32 @@
-"""Comparisons of scores, and discoveries, for release: protected counts."""
+"""Comparisons of scores with protected counts."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from propcal.auditing.audit import Audit
-from propcal.auditing.audit_tables import ENDS, row_dicts
-from propcal.auditing.claims import NAN
+from propcal.auditing.audit_tables import row_dicts
 from propcal.auditing.compare import Comparison
 from propcal.auditing.names import LOSSES, MEASURE_NAMES
 from propcal.auditing.score_changes import FlagChanges
-from propcal.numbers import RATIO_DIGITS, Limit, printed_rate
+from propcal.numbers import Limit
 from propcal.protect.audits import protected_audit, protected_audits
 from propcal.protect.disclosure_rule import (
     MAX_MOVE,
-    P_DIGITS,
     Rule,
     moved,
     shown_p,
 )
 from propcal.protect.shown_counts import (
-    SHARE_DIGITS,
     Sets,
-    ShownCounts,
-    printed,
     sums_of_groups,
 )
 from propcal.protect.withheld_sets import WANTED
-
-if TYPE_CHECKING:
-    from propcal.discovery.discovery import Discovery
-    from propcal.discovery.finding_rows import FoundGroup
 
 APART = 0.011  # two O/E ratios are rounded
 RATIO = MEASURE_NAMES["observed_expected"].name
@@ -219,97 +210,3 @@ def _shown_value(
     if measure in groups:
         return groups.loc[row["group"], measure]
     return round(row[column], MEASURE_NAMES[measure].digits)
-
-
-GAPS = [f"{name}{end}" for name in ("before", "after", "reading") for end in ENDS]
-
-
-def protected_discovery(discovery: Discovery, fewest: int | None) -> Discovery:
-    """A discovery with protected counts; 0 or None protects nothing.
-
-    Sets of people are everybody, each group found and each protected group.
-    """
-    rule = Rule.asked(fewest)
-    if rule is None or not discovery._source:
-        return discovery
-    protection = discovery.protection
-    counted = list(discovery._source)
-    if protection is not None:
-        counted += protection._source
-    sets = Sets()
-    for people, scores in counted:
-        sets.add(people, [scores])
-    sets.add_sums([0] * (len(counted) - 1), [range(1, len(counted))])
-    shown = sets.shown(rule)
-    overall = {
-        "found": discovery.overall["found"],
-        "p_value": shown_p(discovery.overall["p_value"], shown.large[0]),
-        **shown.numbers_at(0),
-    }
-    groups = [_group(shown, i, group) for i, group in enumerate(discovery.found, 1)]
-    if protection is not None:
-        rows = protection.table.to_dict("records")
-        first = len(counted) - len(rows)
-        repairs = [_repair(shown, i, row) for i, row in enumerate(rows, first)]
-        table = pd.DataFrame(repairs, columns=protection.table.columns)
-        protection = replace(protection, table=table, _source=())
-    return replace(
-        discovery,
-        found=tuple(groups),
-        overall=overall,
-        settings={**discovery.settings, "people": shown.people_at(0)},
-        protection=protection,
-        _source=(),
-    )
-
-
-def _group(shown: ShownCounts, i: int, group: FoundGroup) -> FoundGroup:
-    """A finding whose ratio and interval follow from the counts that are shown."""
-    mean = shown.mean[i]
-    after = printed_rate(group.predicted_after * mean / group.predicted)
-    value, low, high = group.value, group.low, group.high
-    raw = group.raw_value
-    if group.measure == RATIO:
-        value, low, high = shown.ratio(i, (value, low, high), after)
-        raw, *_ = shown.ratio(i, [raw] * 3)
-    elif not shown.large[i]:
-        value = low = high = raw = NAN
-    if (value > 1) != (group.value > 1):
-        value = low = high = NAN  # too near to 1 to tell
-    numbers = (value, low, high, raw, group.again)
-    value, low, high, raw, again = printed(numbers, RATIO_DIGITS)
-    share = float(shown.people[i] / shown.people[0])
-    return replace(
-        group,
-        **shown.numbers_at(i),
-        share=round(share, SHARE_DIGITS),
-        predicted_after=after,
-        p_value=shown_p(group.p_value, shown.large[i]),
-        value=value,
-        low=low,
-        high=high,
-        raw_value=raw,
-        again=again,
-    )
-
-
-def _repair(shown: ShownCounts, i: int, row: dict[Any, Any]) -> dict[Any, Any]:
-    """The repair of a protected group; its gaps agree with the rates that are shown.
-    NaN if it is small.
-    """
-    if not shown.known[i]:
-        kept = ("group", "clear")
-        return {name: x if name in kept else NAN for name, x in row.items()}
-    numbers = shown.numbers_at(i)
-    move = numbers["observed"] - numbers["predicted"] - row["before"]
-    repair = {}
-    for name, x in row.items():
-        if name in numbers:
-            repair[name] = numbers[name]
-        elif name in GAPS:
-            repair[name] = round(x + move, P_DIGITS)
-        elif isinstance(x, (str, bool)):
-            repair[name] = x
-        else:
-            repair[name] = round(x, P_DIGITS)
-    return repair

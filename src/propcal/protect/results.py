@@ -11,6 +11,7 @@ import pandas as pd
 
 from propcal.auditing.audit import Audit
 from propcal.auditing.audit_tables import row_dicts
+from propcal.auditing.claims import NAN
 from propcal.auditing.compare import Comparison
 from propcal.auditing.names import LOSSES, MEASURE_NAMES
 from propcal.auditing.score_changes import FlagChanges

@@ -71,7 +71,9 @@ def _count(style: Style, row: Row, column: Column) -> str:
 def _some(style: Style, row: Row, column: Column) -> str:
     """A count; nothing in the place of 0."""
     value = row[column.key]
-    return style.count(value) if value != 0 else ""
+    if value == 0:
+        return ""
+    return style.count(value)
 
 
 def _percent(style: Style, row: Row, column: Column) -> str:
@@ -81,7 +83,9 @@ def _percent(style: Style, row: Row, column: Column) -> str:
 def _share(style: Style, row: Row, column: Column) -> str:
     """A share in whole percents."""
     value = row[column.key]
-    return f"{100 * value:.0f} %" if known(value) else style.unknown
+    if known(value):
+        return f"{100 * value:.0f} %"
+    return style.unknown
 
 
 def _at_most(style: Style, row: Row, column: Column) -> str:
@@ -209,4 +213,6 @@ def evidence_text(value: Any, style: Style = IN_TEXT) -> str:
         return "> 1,000,000"
     if value >= 10:
         return f"{float(f'{value:.2g}'):,.0f}"
-    return f"{value:.1f}" if value >= 1 else f"{value:.2f}"
+    if value >= 1:
+        return f"{value:.1f}"
+    return f"{value:.2f}"

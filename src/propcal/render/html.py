@@ -10,7 +10,7 @@ import gzip
 import hashlib
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from os import PathLike
@@ -25,6 +25,7 @@ from propcal.documents.blocks import (
     Block,
     Column,
     Document,
+    Fragment,
     Section,
     Table,
     leaves_at,
@@ -67,23 +68,47 @@ def environment() -> Environment:
     )
     jinja.filters |= {
         "nb": _unbroken,
-        "on_page": lambda blocks: shown_at(blocks, At.PAGE),
-        "on_card": lambda blocks: leaves_at(blocks, At.CARD),
-        "card_cell": lambda column, row: cell(column, row, IN_NOTEBOOK),
-        "kind": lambda block: type(block).__name__,
-        "fragment": lambda block: filled(block.template, **block.content()),
+        "on_page": _on_page,
+        "on_card": _on_card,
+        "card_cell": _card_cell,
+        "kind": _kind,
+        "fragment": _fragment,
         "cells": _cells,
         "packed": packed,
         "hash": _hash,
         "is_long": _is_long,
         "look": _look,
-        "sorts": lambda column: KINDS[column.kind].words,
-        "before_menu": lambda blocks: blocks[: _menu(blocks)],
-        "after_menu": lambda blocks: blocks[_menu(blocks) :],
+        "sorts": _has_words,
+        "before_menu": _before_menu,
+        "after_menu": _after_menu,
     }
     jinja.filters |= {draw.__name__: draw for draw in DRAWING}
     jinja.globals |= {"At": At, "page_style": ON_PAGE}
     return jinja
+
+
+def _on_page(blocks: Sequence[Block]) -> list[Block]:
+    return shown_at(blocks, At.PAGE)
+
+
+def _on_card(blocks: Sequence[Block]) -> Iterator[Block]:
+    return leaves_at(blocks, At.CARD)
+
+
+def _card_cell(column: Column, row: Mapping[str, Any]) -> str:
+    return cell(column, row, IN_NOTEBOOK)
+
+
+def _kind(block: Block) -> str:
+    return type(block).__name__
+
+
+def _fragment(block: Fragment) -> Markup:
+    return filled(block.template, **block.content())
+
+
+def _has_words(column: Column) -> bool:
+    return KINDS[column.kind].words
 
 
 def html(document: Document) -> str:
@@ -120,6 +145,14 @@ def _menu(blocks: Sequence[Block]) -> int:
         if isinstance(block, Section) and block.link:
             return place
     return len(blocks)
+
+
+def _before_menu(blocks: Sequence[Block]) -> Sequence[Block]:
+    return blocks[: _menu(blocks)]
+
+
+def _after_menu(blocks: Sequence[Block]) -> Sequence[Block]:
+    return blocks[_menu(blocks) :]
 
 
 def _is_long(document: Document) -> bool:
@@ -163,7 +196,13 @@ def css_text(text: str) -> str:
     >>> css_text('A "b"')
     'A\\20 \\22 b\\22 '
     """
-    return "".join(c if c.isascii() and c.isalnum() else f"\\{ord(c):x} " for c in text)
+    signs = []
+    for sign in text:
+        if sign.isascii() and sign.isalnum():
+            signs.append(sign)
+        else:
+            signs.append(f"\\{ord(sign):x} ")
+    return "".join(signs)
 
 
 def _unbroken(text: str) -> Markup:

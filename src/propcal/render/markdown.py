@@ -86,7 +86,9 @@ def _table(block: Table) -> str:
 def _cell(column: Column, row: Mapping[str, Any]) -> str:
     text = cell(column, row, ON_PAGE)
     interval = more(column, row, ON_PAGE)
-    return escaped(f"{text} ({interval})" if interval else text)
+    if interval:
+        text = f"{text} ({interval})"
+    return escaped(text)
 
 
 def escaped(value: Any) -> str:

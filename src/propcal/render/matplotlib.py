@@ -220,10 +220,10 @@ def _draw_points(
     x, y, _ = places
     in_rows = plot.y.rows
     dots = _dots(look)
-    size = 5.0 if in_rows else 4.5
-    ax.plot(x, y, label=label, clip_on=in_rows, **(dots | {"ms": size}))
     if not in_rows:
+        ax.plot(x, y, label=label, clip_on=False, **(dots | {"ms": 4.5}))
         return
+    ax.plot(x, y, label=label, clip_on=True, **(dots | {"ms": 5.0}))
     low = plot.x.low
     high = plot.x.high
     for beyond, end, arrow in ((x < low, low, "<"), (x > high, high, ">")):
@@ -297,9 +297,9 @@ def _key(mark: Mark, label: str) -> Any:
     if mark.kind == "cells":
         return Patch(label=label, **_fill(mark))
     if mark.kind in ("rows", "bars"):
-        hatched = mark.look == "hatch"
-        fill = figure.HATCH if hatched else {"color": look["color"]}
-        return Patch(label=label, **fill)
+        if mark.look == "hatch":
+            return Patch(label=label, **figure.HATCH)
+        return Patch(label=label, color=look["color"])
     if mark.kind == "points":
         look |= {"marker": look["marker"] or "o", "ls": ""}
     elif mark.kind == "line" and not {"marked", "keyed"} & set(mark.look.split()):

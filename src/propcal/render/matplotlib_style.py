@@ -90,7 +90,9 @@ def literal(text: str) -> str:
     an underscore.
     """
     text = text.replace("$", r"\$")
-    return f" {text}" if text.startswith("_") else text
+    if text.startswith("_"):
+        return f" {text}"
+    return text
 
 
 def short(name: str, most: int = 48) -> str:

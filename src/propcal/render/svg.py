@@ -204,7 +204,9 @@ def forest_bar(row: ForestRow, axis: Axis) -> ForestBar:
     if not math.isfinite(low) or not math.isfinite(high):
         low = value
         high = value
-    beyond = "left " if low < axis.low else ""
+    beyond = ""
+    if low < axis.low:
+        beyond += "left "
     if high > axis.high:
         beyond += "right"
     ends = _place(low, scale), _place(high, scale)

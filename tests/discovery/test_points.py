@@ -261,3 +261,24 @@ def test_folds_are_random_also_among_equal_rows_and_rows_of_a_person_share_one()
     persons = replace(rows, cluster=np.arange(5_000) // 3)
     fold = _folds(persons, draws)
     assert all(len(set(fold[k : k + 3])) == 1 for k in range(0, 4_998, 3))
+
+
+def test_a_fit_with_a_search_and_points_checks_the_rows_once(monkeypatch):
+    from propcal.reading import checked_people
+
+    calls = []
+    check_rows = checked_people.check_rows
+
+    def counted(*args, **how):
+        calls.append(args)
+        return check_rows(*args, **how)
+
+    monkeypatch.setattr(checked_people, "check_rows", counted)
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"age": rng.integers(20, 90, 600), "ward": "A"})
+    risk = rng.uniform(0.1, 0.5, 600)
+    died = (rng.random(600) < risk).astype(int)
+    PMCBoost(discover=["age"], features=["age"]).fit(
+        risk, died, sensitive_features=frame
+    )
+    assert len(calls) == 1

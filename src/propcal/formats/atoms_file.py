@@ -164,15 +164,19 @@ def _read(path: str | PathLike[str], file: Any) -> Any:
     """All rows, with texts as dictionaries, so that long texts are not repeated in
     memory.
     """
-    texts = [name for name in file.schema_arrow.names if name.startswith(ATTRIBUTE)]
+    texts = _attribute_columns(file.schema_arrow.names)
     table = pq.ParquetFile(path, read_dictionary=texts).read()
     check_dictionaries(table)
     return table
 
 
+def _attribute_columns(names: list[str]) -> list[str]:
+    return [name for name in names if name.startswith(ATTRIBUTE)]
+
+
 def _check_columns(schema: Any) -> None:
     """Check names and types of the columns before reading any row."""
-    attributes = [name for name in schema.names if name.startswith(ATTRIBUTE)]
+    attributes = _attribute_columns(schema.names)
     as_of_atoms = schema.names == [*attributes, "score", *SUMS]
     need(as_of_atoms, "its columns are not those of atoms")
     need(distinct(attributes), "an attribute occurs twice")
@@ -248,18 +252,18 @@ def atoms_of_table(table: Any, header: dict[str, Any]) -> Atoms:
     possible.
     """
     _check_header(header)
-    columns = [name for name in table.column_names if name.startswith(ATTRIBUTE)]
-    names = [name.removeprefix(ATTRIBUTE) for name in columns]
+    names = []
     levels = []
     codes = []
-    for name in columns:
-        levels_of_column, code_of_column = _levels(table[name])
+    for column in _attribute_columns(table.column_names):
+        names.append(column.removeprefix(ATTRIBUTE))
+        levels_of_column, code_of_column = _levels(table[column])
         levels.append(levels_of_column)
         codes.append(code_of_column)
-    numbers = {name: table[name] for name in ("score", *SUMS)}
-    complete = all(column.null_count == 0 for column in numbers.values())
-    need(complete, "a number is missing")
-    sums = {name: column.to_numpy() for name, column in numbers.items()}
+    sums = {}
+    for column in ("score", *SUMS):
+        need(table[column].null_count == 0, "a number is missing")
+        sums[column] = table[column].to_numpy()
     check_sums(**sums)
 
     score = sums["score"]
@@ -322,7 +326,7 @@ def _levels(column: Any) -> tuple[tuple[Level, ...], Any]:
     parts = whole.chunks if isinstance(whole, pa.ChunkedArray) else [whole]
     texts: list[Level] = parts[0].dictionary.to_pylist() if parts else []
     need(None not in texts and distinct(texts), "a level occurs twice")
-    indices = np.concatenate([_indices(part) for part in parts])
+    indices = np.concatenate(list(map(_indices, parts)))
 
     levels = sort_levels([*texts, None] if np.any(indices < 0) else texts)
     places = {level: place for place, level in enumerate(levels)}

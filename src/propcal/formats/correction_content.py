@@ -82,17 +82,14 @@ def _with_later_entries(content: dict[str, Any], version: int) -> dict[str, Any]
 def _checks() -> dict[str, Check]:
     """Whether an entry of the file is as the schema says."""
     schema = strict.schema_of(CORRECTION)
-    return {
-        key: strict.check_of(entry, schema["$defs"])
-        for key, entry in schema["properties"].items()
-    }
+    return strict.checks_of(schema["properties"], schema["$defs"])
 
 
 @cache
 def _checks_about() -> dict[str, Check]:
     """Whether an entry of "about" is as the schema says."""
     entries = strict.schema_of(CORRECTION)["properties"]["about"]["properties"]
-    return {key: strict.check_of(entry) for key, entry in entries.items()}
+    return strict.checks_of(entries)
 
 
 def _check_entries(content: dict[str, Any], version: int) -> None:
@@ -196,7 +193,8 @@ def _feature(row: dict[str, Any]) -> FeaturePoints:
     for key, kind in (("points", int), ("levels", str), ("cuts", float)):
         lists[key] = tuple(map(kind, row[key]))
     feature = FeaturePoints(**row | lists)
-    need(all(a < b for a, b in pairwise(feature.cuts)), _must("points"))
+    for low, high in pairwise(feature.cuts):
+        need(low < high, _must("points"))
     n_points = len(feature.levels) or len(feature.cuts) + 1
     one_each = len(feature.points) == n_points
     need(one_each, '"points" must have one number for each level or range')
@@ -211,7 +209,7 @@ def _with_level_keys(content: dict[str, Any]) -> dict[str, Any]:
     """Content of version 1 or 2, in which the level was the text itself: "TRUE"
     differed from "true", and "1.0" from "1".
     """
-    before = [tuple(levels) for levels in content["patterns"]]
+    before = list(map(tuple, content["patterns"]))
     after = [tuple(map(_level_key, levels)) for levels in before]
     need(
         strict.distinct(after) or not strict.distinct(before),
@@ -241,9 +239,10 @@ def _groups(
     groups = []
     for number, pairs in enumerate(rows, 1):
         where = f"row {number:,} of {what}: the group"
+        names = []
         for name, _ in pairs:
             need(name in levels, f"{where} has an unknown attribute")
-        names = [name for name, _ in pairs]
+            names.append(name)
         need(strict.distinct(names), f"{where} names an attribute twice")
         for name, level in pairs:
             problem = f"{where} has a level that does not occur in any pattern"

@@ -62,7 +62,7 @@ def correction_to_json(correction: Correction) -> str:
     lines = []
     for key, value in content.items():
         if key in BY_ROWS and value:
-            rows = [_json(row) for row in value]
+            rows = map(_json, value)
             text = "[\n    " + ",\n    ".join(rows) + "\n  ]"
         else:
             text = _json(value)
@@ -91,7 +91,7 @@ def _content(correction: Definition) -> dict[str, Any]:
             "divisor": bins.divisor,
             "edges": bins.edges.tolist(),
         },
-        "groups": [_pairs(group) for group in correction.groups],
+        "groups": list(map(_pairs, correction.groups)),
         "patterns": [list(patterns.key(p)) for p in range(len(patterns))],
         "unseen": correction.unseen,
         "start": [],
@@ -104,7 +104,7 @@ def _content(correction: Definition) -> dict[str, Any]:
     if correction.start:
         content |= _start(correction.start)
     if correction.points:
-        content["points"] = [_points(feature) for feature in correction.points.features]
+        content["points"] = list(map(_points, correction.points.features))
 
     needed = [PLAIN]
     for version, (key, empty) in ADDED.items():
@@ -133,7 +133,7 @@ def _points(feature: FeaturePoints) -> dict[str, Any]:
 
 
 def _pairs(group: Group) -> list[list[Level]]:
-    return [list(condition) for condition in group.conditions]
+    return list(map(list, group.conditions))
 
 
 def load_correction(path: str | PathLike[str]) -> Correction:

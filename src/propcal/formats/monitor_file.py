@@ -37,7 +37,7 @@ def save_monitor(monitor: Monitor, path: str | PathLike[str]) -> None:
     periods = {period: asdict(monitor.records[period]) for period in monitor.periods}
     watched = []
     for group in monitor.watched:
-        conditions = [list(condition) for condition in group.group.conditions]
+        conditions = list(map(list, group.group.conditions))
         watched.append({"group": conditions, "later": group.later})
     content = {
         "settings": monitor.settings,
@@ -93,12 +93,14 @@ def _restored(content: Any, atoms: Atoms) -> Monitor:
     need(attributes == of_settings, "its groups are not those of its settings")
     watched = []
     for entry in content["watched"]:
-        conditions = tuple((str(name), level) for name, level in entry["group"])
-        watched.append(WatchedGroup(Group(conditions), int(entry["later"])))
-        need({name for name, _ in conditions} <= {*attributes}, "its groups")
+        conditions = []
+        for name, level in entry["group"]:
+            need(name in attributes, "its groups")
+            conditions.append((name, level))
+        watched.append(WatchedGroup(Group(tuple(conditions)), int(entry["later"])))
     need(watched, "its groups")
 
-    monitor.edges = [float(edge) for edge in content["edges"]]
+    monitor.edges = list(map(float, content["edges"]))
     monitor.atoms = atoms
     monitor.records = records
     monitor.watched = watched

@@ -28,9 +28,11 @@ def check_sums(
     total = float(np.sum(people, dtype=np.float64))
     need(people.min() >= 1 and total <= MAX_PEOPLE, "a count of people is out of range")
     sums = (weight, weight_sq, positives, positives_sq)
-    need(all(np.isfinite(column).all() for column in sums), "a sum is not a number")
+    for column in sums:
+        need(np.isfinite(column).all(), "a sum is not a number")
     need(weight.min() > 0, "a weight is out of range")
-    need(all(column.min() >= 0 for column in sums), "a sum is negative")
+    for column in sums:
+        need(column.min() >= 0, "a sum is negative")
 
     are_counts = weight.dtype.kind == "i"
     if are_counts:

@@ -89,6 +89,13 @@ def check_of(
     return lambda value: type(value) in kinds and (value is None or fits(value))
 
 
+def checks_of(
+    entries: dict[str, Any], definitions: dict[str, Any] | None = None
+) -> dict[str, Check]:
+    """The check of each entry by its name."""
+    return {name: check_of(schema, definitions) for name, schema in entries.items()}
+
+
 def _one_of(known: list[Any]) -> Check:
     """Whether a value is one of these; true is not 1."""
     return lambda value: any(
@@ -131,10 +138,7 @@ def _list(schema: dict[str, Any], definitions: Any) -> Check:
 
 def _object(schema: dict[str, Any], definitions: Any) -> Check:
     required = {*schema.get("required", ())}
-    checks = {
-        name: check_of(entry, definitions)
-        for name, entry in schema.get("properties", {}).items()
-    }
+    checks = checks_of(schema.get("properties", {}), definitions)
     others = schema.get("additionalProperties", True)
     check_of_others: Check
     if isinstance(others, dict):

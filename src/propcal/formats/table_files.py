@@ -27,7 +27,7 @@ PARQUET = (".parquet", ".pq")
 
 def writes_text(path: str | PathLike[str]) -> bool:
     """Whether a file name ends like CSV (not Parquet); refuses unknown endings."""
-    suffixes = [suffix.lower() for suffix in Path(path).suffixes]
+    suffixes = list(map(str.lower, Path(path).suffixes))
     if suffixes and suffixes[-1] in PARQUET:
         return False
     if suffixes and suffixes[-1] in COMPRESSION:

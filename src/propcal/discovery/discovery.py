@@ -312,7 +312,7 @@ def discover(
 
 
 def _ignore_progress(share: float) -> None:
-    """Nobody wants to know."""
+    """Report no progress."""
 
 
 def _found_groups(

@@ -479,7 +479,7 @@ def people_to_search(checked: CheckedPeople, *, weight_kind: str) -> People:
 
 
 def _refuse_unsearchable(score: FloatArray, outcome: Any, names: RoleNames) -> None:
-    """Refuse outcomes and scores of which no error can be told from chance."""
+    """Refuse outcomes and scores whose errors could not be told from chance."""
     if outcome.dtype.kind != "i":
         raise refused("soft outcomes", name=names.outcome)
     if outcome.min() == outcome.max():
@@ -506,7 +506,7 @@ def read_table(
 
 
 def _without_leaks(table: FeatureTable, people: People) -> FeatureTable:
-    """Leave out features by which the outcome can be told, and warn of them."""
+    """Leave out features that reveal the outcome, and warn of them."""
     leaks = {}
     outcome = people.outcome.astype(np.float64)
     for feature, codes in zip(table.features, table.codes):

@@ -240,12 +240,12 @@ def _highest(values: FloatArray) -> FloatArray:
     last = values.shape[-1] - 1
     place = np.clip(np.argmax(values, axis=-1), 1, last - 1)
 
-    def beside(offset: int) -> FloatArray:
+    def value_at(offset: int) -> FloatArray:
         return np.take_along_axis(values, (place + offset)[..., None], -1)[..., 0]
 
-    left = beside(-1)
-    middle = beside(0)
-    right = beside(1)
+    left = value_at(-1)
+    middle = value_at(0)
+    right = value_at(1)
     bend = np.minimum(left - 2 * middle + right, -1e-12)
     peak = middle - (right - left) ** 2 / (8 * bend)
     on_grid = np.maximum(values.max(axis=-1), middle)

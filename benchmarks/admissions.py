@@ -16,8 +16,9 @@ from time import perf_counter, process_time
 import pandas as pd
 
 from propcal.datasets import make_ed_visits
-from propcal_paper.settings import ADMISSIONS, BASE, MODELS, grid, setup_of
-from propcal_paper.trials import Plan, Unit, run_unit
+from propcal_paper.running.trials import Plan, Unit, run_unit
+from propcal_paper.settings import ADMISSIONS, BASE, MODELS, grid
+from propcal_paper.setups import setup_of
 
 
 def seconds(values: pd.Series) -> dict:

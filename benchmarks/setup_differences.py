@@ -15,17 +15,11 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from propcal_paper.experiment import Experiment
-from propcal_paper.settings import (
-    BASE,
-    GROUPINGS,
-    PMC,
-    SETUPS,
-    Setting,
-    Setup,
-    setup_of,
-)
-from propcal_paper.trial_store import LOSSES, Store
+from propcal_paper.results.evidence import LOSSES
+from propcal_paper.running.experiment import Experiment
+from propcal_paper.running.trial_store import Store
+from propcal_paper.settings import BASE, GROUPINGS, PMC, Setting
+from propcal_paper.setups import SETUPS, Setup, setup_of
 
 HELD_OUT, AUTHORS = setup_of("held-out"), setup_of("authors-code")
 DIFFERENCES = [

@@ -25,9 +25,9 @@ from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.metrics import roc_auc_score
 
 from propcal.datasets import DETAILS, make_ed_visits
-from propcal_paper.base_models import Features, train
+from propcal_paper.running.base_models import Features, train
+from propcal_paper.running.splits import split
 from propcal_paper.settings import ADMISSIONS
-from propcal_paper.trials import split
 
 PUBLIC = {"LR": 0.896, "RF": 0.870}
 PUBLIC_WORDS = 100

@@ -55,7 +55,9 @@ def page():
     lines = [*section(SOURCE, "propcal")]
     for folder in folders():
         lines += section(folder, f"{folder.relative_to(SOURCE).as_posix()}/")
-    lines += section(PAPER, "propcal_paper, in paper/src")
+    for folder in sorted(path.parent for path in PAPER.rglob("__init__.py")):
+        name = folder.relative_to(PAPER.parent).as_posix()
+        lines += section(folder, f"paper/src/{name}/")
     return "\n".join(lines)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from propcal_paper.mimic_cohort import GROUP_OF
+from propcal_paper.running.mimic_cohort import GROUP_OF
 
 VITALS = (
     "temperature",

@@ -4,6 +4,7 @@ checked by hand.
 
 import numpy as np
 
+from propcal_paper.running.trial_store import CURVE_COLUMNS, TRIAL_COLUMNS, Store
 from propcal_paper.settings import (
     ALPHAS,
     BASE,
@@ -16,7 +17,6 @@ from propcal_paper.settings import (
     PUBLISHED,
     grid,
 )
-from propcal_paper.trial_store import CURVE_COLUMNS, TRIAL_COLUMNS, Store
 
 GENERATED = {"cohort": "generated visits", "rows": 1000}
 MIMIC = {"cohort": "a file of visits (MIMIC 1.0, rule: paper)", "rows": "all"}

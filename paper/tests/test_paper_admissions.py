@@ -17,8 +17,12 @@ from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
 from propcal import MCBoost, PMCBoost, dc_loss, mc_loss, pmc_loss
 from propcal.datasets import make_ed_visits
 from propcal.errors import FileFormatError, InputError
-from propcal_paper.base_models import Features, train
-from propcal_paper.experiment import Experiment, run
+from propcal_paper.running.base_models import Features, train
+from propcal_paper.running.bench import post_processor
+from propcal_paper.running.experiment import Experiment, run
+from propcal_paper.running.splits import split
+from propcal_paper.running.trial_store import CURVE_COLUMNS, TRIAL_COLUMNS, Store
+from propcal_paper.running.trials import Plan, Unit, curve_settings, run_unit
 from propcal_paper.settings import (
     ADMISSIONS,
     BASE,
@@ -30,17 +34,8 @@ from propcal_paper.settings import (
     RULE,
     Setting,
     grid,
-    setup_of,
 )
-from propcal_paper.trial_store import CURVE_COLUMNS, TRIAL_COLUMNS, Store
-from propcal_paper.trials import (
-    Plan,
-    Unit,
-    curve_settings,
-    post_processor,
-    run_unit,
-    split,
-)
+from propcal_paper.setups import setup_of
 
 TWO, THREE = GROUPINGS
 NUMBERS, CATEGORIES, PRINTED = (
@@ -266,7 +261,7 @@ def test_a_backend_that_hands_back_all_results_at_once_is_used_in_rounds(
 
 RUN = """
 import sys
-from propcal_paper.experiment import run
+from propcal_paper.running.experiment import run
 from propcal_paper.settings import GROUPINGS, Setting
 few = [Setting("base model", GROUPINGS[0]), Setting("PMCBoost", GROUPINGS[0], 0.1, 0.05, 0.1)]
 run(sys.argv[1], trials=16, rows=1000, models=["LR"], settings=few, jobs=2)

@@ -13,22 +13,19 @@ from sklearn.linear_model import LogisticRegression
 
 from propcal.metrics import CategoryRule
 from propcal.reading.rows import checked_rows
-from propcal_paper.authors_code import fit_frozen, neighbours_dc, single_and_full
-from propcal_paper.base_models import Features, Trained
-from propcal_paper.cohort_files import visits_of
-from propcal_paper.experiment import Experiment
-from propcal_paper.settings import (
-    ADMISSIONS,
-    MC,
-    PMC,
-    SETUPS,
-    CohortColumns,
-    Setting,
-    Setup,
-    setup_of,
+from propcal_paper.running.authors_code import (
+    fit_frozen,
+    neighbours_dc,
+    single_and_full,
 )
-from propcal_paper.trial_store import Store
-from propcal_paper.trials import Bench, Plan, split
+from propcal_paper.running.base_models import Features, Trained
+from propcal_paper.running.bench import Bench
+from propcal_paper.running.cohort_files import visits_of
+from propcal_paper.running.experiment import Experiment
+from propcal_paper.running.splits import split
+from propcal_paper.running.trial_store import Store
+from propcal_paper.settings import ADMISSIONS, MC, PMC, CohortColumns, Setting
+from propcal_paper.setups import SETUPS, Setup, setup_of
 
 EVERYBODY = np.array([[True]])
 
@@ -172,7 +169,7 @@ def test_a_trial_of_the_public_code_has_the_losses_of_the_public_code(setup, rat
     columns = CohortColumns("admitted", (("site", "sex"),))
     scores, model = [np.full(400, 0.25)] * 2, Trained(lambda rows: scores[0], 0.0, True)
     bench = Bench(
-        model, Plan(columns, setup_of(setup)), [people, people], scores, ("site", "sex")
+        model, columns, setup_of(setup), [people, people], scores, ("site", "sex")
     )
     trial, _ = bench.trial(Setting("base model", ("site", "sex")))
     assert trial["dc_loss"] == pytest.approx(math.log(ratio))
@@ -215,7 +212,7 @@ def test_a_fit_has_the_groups_of_its_set_up_whatever_its_bins_are(bins):
     )
     for intersections in ("all", "single and full"):
         setup = Setup("mine", bins=bins, intersections=intersections)
-        bench = Bench(model, Plan(columns, setup), [people, people], scores, groups)
+        bench = Bench(model, columns, setup, [people, people], scores, groups)
         trial, _ = bench.trial(Setting(PMC, groups, 0.1, 0.2, 0.1))
         assert (trial["n_updates"] > 0) == (intersections == "all")
 

@@ -8,31 +8,33 @@ from typer.testing import CliRunner
 
 from paper_trials import SEEDS, curve, make_store, trial
 from propcal.cli import app, main
-from propcal_paper.benefit import (
+from propcal_paper.results.benefit import (
     ALL_CELLS,
     AVERAGE,
-    FINE,
     HARMS,
     HELPS,
     LARGEST,
-    MC_NAME,
-    OURS_NAME,
-    PMC_NAME,
     PREDICTION,
     TOO_FEW,
     UNCHANGED,
     UNCLEAR,
     benefit,
-    benefit_figures,
-    benefit_page,
-    benefit_tables,
     observed_to_expected,
 )
-from propcal_paper.figures import draw_curves
-from propcal_paper.reproduction import command_of
+from propcal_paper.results.benefit_figures import (
+    FINE,
+    MC_NAME,
+    OURS_NAME,
+    PMC_NAME,
+    benefit_figures,
+)
+from propcal_paper.results.benefit_page import benefit_page, benefit_tables
+from propcal_paper.results.curve_counts import CurveCounts
+from propcal_paper.results.evidence import Evidence
+from propcal_paper.results.figures import draw_curves
+from propcal_paper.results.reproduction import command_of
+from propcal_paper.results.subgroups import subgroup
 from propcal_paper.settings import BASE, MC, OURS, PMC, Setting
-from propcal_paper.trial_arrays import CurveCounts, subgroup
-from propcal_paper.trial_store import Evidence
 
 GROUPS = ("sex", "payer")
 COLUMNS = {

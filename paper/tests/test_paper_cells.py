@@ -8,11 +8,11 @@ import pytest
 from mimic_files import random_tables, write_mimic
 from paper_trials import like_the_paper, whole_store
 from propcal.cli import main
-from propcal_paper.experiment import Experiment
-from propcal_paper.results import cells
+from propcal_paper.results.evidence import Evidence
+from propcal_paper.results.medians import cells
+from propcal_paper.running.bench import post_processor
+from propcal_paper.running.experiment import Experiment
 from propcal_paper.settings import BASE, MC, OURS, PMC, Setting, grid
-from propcal_paper.trial_store import Evidence
-from propcal_paper.trials import post_processor
 
 GROUPS = ("race", "gender")
 

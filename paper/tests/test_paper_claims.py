@@ -14,7 +14,8 @@ from paper_trials import (
     unlike_the_paper,
     whole_store,
 )
-from propcal_paper.claims import (
+from propcal_paper.results.claim_case import NOT_SETTLED, NOT_YET, Case
+from propcal_paper.results.claims import (
     AGREES,
     CLAIMS,
     CONTRADICTED,
@@ -25,10 +26,11 @@ from propcal_paper.claims import (
     claims_table,
     judge_all,
 )
-from propcal_paper.predicates import NOT_SETTLED, NOT_YET, Case, about, all_hold
-from propcal_paper.results import over_alpha, percent_change
-from propcal_paper.settings import ALPHAS, BASE, MC, MC_FOR_PMC, PMC, Setting, setup_of
-from propcal_paper.trial_store import LOSSES, Evidence
+from propcal_paper.results.evidence import LOSSES, Evidence
+from propcal_paper.results.medians import over_alpha, percent_change
+from propcal_paper.results.predicates import about, all_hold
+from propcal_paper.settings import ALPHAS, BASE, MC, MC_FOR_PMC, PMC, Setting
+from propcal_paper.setups import setup_of
 
 # Claims that the paper's own tables contradict: trials like the tables cannot agree
 # with them.

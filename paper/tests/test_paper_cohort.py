@@ -26,9 +26,9 @@ from mimic_files import (
 from propcal.cli import app, main
 from propcal.datasets import TABLE_1, make_ed_visits
 from propcal.errors import FileFormatError, InputError
-from propcal_paper.cohort_files import visits_of
-from propcal_paper.mimic_cohort import GROUP_OF, mimic_cohort
-from propcal_paper.tables import prevalence
+from propcal_paper.results.prevalence import prevalence
+from propcal_paper.running.cohort_files import visits_of
+from propcal_paper.running.mimic_cohort import GROUP_OF, mimic_cohort
 
 VERSIONS = pytest.mark.parametrize("version", ["1.0", "2.x"])
 

@@ -10,8 +10,8 @@ import typer
 
 from propcal.cli import main
 from propcal_paper.commands import app
-from propcal_paper.experiment import Experiment
-from propcal_paper.trial_store import Store
+from propcal_paper.running.experiment import Experiment
+from propcal_paper.running.trial_store import Store
 
 
 @pytest.mark.engines

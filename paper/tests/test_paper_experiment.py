@@ -12,10 +12,12 @@ from propcal import PMCBoost, pmc_loss
 from propcal.cli import main
 from propcal.core.correction import maps
 from propcal.errors import InputError
-from propcal_paper.base_models import Features, train
-from propcal_paper.cohort_files import cohort_file
 from propcal_paper.commands import run_trials
-from propcal_paper.experiment import Experiment, run
+from propcal_paper.running.base_models import Features, train
+from propcal_paper.running.cohort_files import cohort_file
+from propcal_paper.running.experiment import Experiment, run
+from propcal_paper.running.splits import split
+from propcal_paper.running.trial_store import Store
 from propcal_paper.settings import (
     BASE,
     MC,
@@ -24,12 +26,9 @@ from propcal_paper.settings import (
     PMC,
     CohortColumns,
     Setting,
-    Setup,
     grid,
-    setup_of,
 )
-from propcal_paper.trial_store import Store
-from propcal_paper.trials import split
+from propcal_paper.setups import Setup, setup_of
 
 GROUPS = ("sex", "site")
 

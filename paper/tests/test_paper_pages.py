@@ -23,7 +23,8 @@ from propcal.cli import app, main
 from propcal.errors import InputError
 from propcal.formats import transaction
 from propcal.formats.transaction import new_folders
-from propcal_paper.figures import (
+from propcal_paper.results.evidence import Evidence
+from propcal_paper.results.figures import (
     PICTURES,
     UPDATES,
     draw_comparison,
@@ -32,11 +33,11 @@ from propcal_paper.figures import (
     draw_over_alpha,
     pictures,
 )
-from propcal_paper.figures import TABLES as NUMBERS
-from propcal_paper.reproduction import Reproduction
+from propcal_paper.results.figures import TABLES as NUMBERS
+from propcal_paper.results.prevalence import table_1
+from propcal_paper.results.reproduction import Reproduction
+from propcal_paper.results.tables import TABLES, table
 from propcal_paper.settings import BASE, GROUPINGS, MC, OURS, PMC, Setting
-from propcal_paper.tables import TABLES, table, table_1
-from propcal_paper.trial_store import Evidence
 
 mpl.use("Agg")
 
@@ -331,7 +332,7 @@ def test_a_fit_without_updates_can_be_drawn(tmp_path):
 
 @pytest.mark.slow
 def test_table_1_is_that_of_the_generated_visits_if_they_are_the_same(tmp_path):
-    from propcal_paper.cohort_files import visits_of
+    from propcal_paper.running.cohort_files import visits_of
 
     about = visits_of(None, 2000).about
     one = [trial(1, "LR", Setting(BASE, GROUPINGS[0]))]

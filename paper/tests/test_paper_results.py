@@ -7,25 +7,28 @@ from scipy import stats
 
 from paper_trials import like_the_paper, make_store, trial, whole_store
 from propcal.errors import InputError
-from propcal_paper.results import (
+from propcal_paper.results.evidence import Evidence
+from propcal_paper.results.intervals import median_interval
+from propcal_paper.results.medians import (
     accuracy,
     base_on_both_sets,
     best_alphas,
     convergence,
-    mark,
-    median_interval,
     over_alpha,
     percent_change,
+    updates_and_time,
+)
+from propcal_paper.results.printed_tables import PaperTable
+from propcal_paper.results.significance import (
+    mark,
     signed_rank,
     smallest_rank_sum,
     tests,
     too_few,
-    updates_and_time,
-    wins,
 )
+from propcal_paper.results.wins import wins
+from propcal_paper.running.trial_store import Store
 from propcal_paper.settings import BASE, GROUPINGS, MC, MC_FOR_PMC, OURS, PMC, Setting
-from propcal_paper.tables import PaperTable
-from propcal_paper.trial_store import Evidence, Store
 
 tests.__test__ = False
 TWO, THREE = GROUPINGS

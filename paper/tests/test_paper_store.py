@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from propcal.errors import FileFormatError, InputError, PropcalError
+from propcal_paper.results.evidence import Evidence
+from propcal_paper.running.trial_store import CURVE_COLUMNS, TRIAL_COLUMNS, Store
 from propcal_paper.settings import (
     ALPHAS,
     BASE,
@@ -19,9 +21,8 @@ from propcal_paper.settings import (
     RHOS,
     Setting,
     grid,
-    setup_of,
 )
-from propcal_paper.trial_store import CURVE_COLUMNS, TRIAL_COLUMNS, Evidence, Store
+from propcal_paper.setups import setup_of
 
 ABOUT = {"cohort": "generated", "rows": 100}
 

@@ -35,21 +35,15 @@ from propcal.building_blocks import (
 )
 from propcal.building_blocks import names as columns_of
 from propcal_paper.errors import refused
-from propcal_paper.settings import (
-    GRIDS,
-    MODELS,
-    N_SEEDS,
-    SETUPS,
-    SURROGATES,
-    toml_file,
-)
+from propcal_paper.settings import GRIDS, MODELS, N_SEEDS, SURROGATES, toml_file
+from propcal_paper.setups import SETUPS
 
 if TYPE_CHECKING:
-    from propcal_paper.experiment import Experiment
     from propcal_paper.figure_parts import PaperFigure
-    from propcal_paper.tables import PaperTable
-    from propcal_paper.trial_store import Evidence
-    from propcal_paper.trials import Unit
+    from propcal_paper.results.evidence import Evidence
+    from propcal_paper.results.printed_tables import PaperTable
+    from propcal_paper.running.experiment import Experiment
+    from propcal_paper.running.trials import Unit
 
 
 DATA = Panel("Your data")
@@ -63,11 +57,13 @@ TrialsFile = Annotated[Path, typer.Argument(metavar="STORE", help=STORE)]
 TrialsFiles = Annotated[list[Path], typer.Argument(metavar="STORE...", help=STORES)]
 COHORT = DATA.option(
     "FILE",
-    "The visits that the trials were run on, for Table 1; generated visits are regenerated.",
+    "The visits that the trials were run on, for Table 1; "
+    "generated visits are regenerated.",
 )
 BESIDE = DATA.option(
     "STORE",
-    "Another store, such as of other simulated visits, whose verdicts are shown beside.",
+    "Another store, such as of other simulated visits, "
+    "whose verdicts are shown beside.",
 )
 WITHOUT_OURS = METHOD.flag(
     "Leave out propcal's default method, which is not in the paper."
@@ -83,19 +79,19 @@ def formats(text: str, known: Sequence[str] = PICTURE_FORMATS) -> list[str]:
     >>> formats("pdf, svg")
     ['pdf', 'svg']
     """
-    chosen = list(
-        dict.fromkeys(
-            name.strip().lower().lstrip(".") for name in text.split(",") if name.strip()
-        )
-    )
-    strange = [name for name in chosen if name not in known]
-    if strange or not chosen:
-        if strange:
-            wrong = f": there is no {strange[0]!r}"
-        else:
-            wrong = " names no format"
-        raise refused("format", wrong=wrong, known=", ".join(known))
-    return chosen
+    chosen = []
+    for part in text.split(","):
+        name = part.strip().lower().lstrip(".")
+        if name and name not in chosen:
+            chosen.append(name)
+    unknown = [name for name in chosen if name not in known]
+    if unknown:
+        wrong = f": there is no {unknown[0]!r}"
+    elif not chosen:
+        wrong = " names no format"
+    else:
+        return chosen
+    raise refused("format", wrong=wrong, known=", ".join(known))
 
 
 @dataclass(frozen=True)
@@ -116,23 +112,17 @@ class Pictures:
 
     def paths(self, pictures: Iterable[str], tables: Iterable[str]) -> list[Path]:
         """The files that may be written."""
-        return [
-            *_paths(self.output, pictures, formats(self.format)),
-            *_paths(self.output, tables, ["csv"]),
-        ]
+        drawn = _paths(self.output, pictures, formats(self.format))
+        return drawn + _paths(self.output, tables, ["csv"])
 
     def files(self, pictures: Iterable[PaperFigure]) -> dict[Path, Any]:
         """Each picture in every format, and its numbers, by their files."""
         files: dict[Path, Any] = {}
         for picture in pictures:
-            files |= {
-                self.output / f"{picture.name}.{kind}": picture.figure
-                for kind in formats(self.format)
-            }
-            files |= {
-                self.output / f"{name}.csv": frame
-                for name, frame in picture.data.items()
-            }
+            for kind in formats(self.format):
+                files[self.output / f"{picture.name}.{kind}"] = picture.figure
+            for name, frame in picture.data.items():
+                files[self.output / f"{name}.csv"] = frame
         return files
 
 
@@ -195,12 +185,11 @@ def simulation(
     """
     from propcal_paper.simulation import TABLES, picture_of, simulate
 
-    with _making(
-        "Drawing data sets...", out.paths(["simulation"], TABLES), force=out.force
-    ) as files:
-        drawn = simulate(groups, alpha, data_sets, people, seed)
-        files.update(out.files([picture_of(drawn)]))
-    _say(drawn.sentences(), files)
+    paths = out.paths(["simulation"], TABLES)
+    with _making("Drawing data sets...", paths, force=out.force) as files:
+        simulated = simulate(groups, alpha, data_sets, people, seed)
+        files.update(out.files([picture_of(simulated)]))
+    _say(simulated.sentences(), files)
 
 
 def theory(
@@ -228,7 +217,8 @@ def theory(
     """
     from propcal_paper.theory import PICTURES, pictures, sentences
 
-    with _making("Drawing...", out.paths(PICTURES, PICTURES), force=out.force) as files:
+    paths = out.paths(PICTURES, PICTURES)
+    with _making("Drawing...", paths, force=out.force) as files:
         files.update(out.files(pictures(alpha, rho)))
     _say(sentences(alpha, rho), files)
 
@@ -266,8 +256,8 @@ def cohort(
         The paper's visits, or all of them with what was known on arrival only.
     """
     from propcal.building_blocks import writes_text
-    from propcal_paper.mimic_cohort import find_tables, mimic_cohort
-    from propcal_paper.tables import prevalence, prevalence_table
+    from propcal_paper.results.prevalence import prevalence, prevalence_table
+    from propcal_paper.running.mimic_cohort import find_tables, mimic_cohort
 
     writes_text(output)  # an ending that means nothing is told before the work
     check_target(output, force=force, reads=list(find_tables(mimic).values()))
@@ -276,16 +266,11 @@ def cohort(
         update("Writing...")
         with outputs(force=force):
             made.save(output)
-        table = prevalence(made.visits)
+        counts = prevalence(made.visits)
     _say(made.sentences())
-    draw(prevalence_table(table, name="this cohort").to_rich())
-    _say(
-        [
-            "",
-            "The file holds personal data: keep it where MIMIC's licence lets you keep MIMIC.",
-        ],
-        [output],
-    )
+    draw(prevalence_table(counts, name="this cohort").to_rich())
+    warning = "The file holds personal data: keep it where MIMIC's licence lets you"
+    _say(["", f"{warning} keep MIMIC."], [output])
 
 
 def tables(
@@ -314,31 +299,29 @@ def tables(
     format
         Formats to write: csv, md, tex, or several.
     """
-    from propcal_paper.claims import claims_table, judge_all
-    from propcal_paper.tables import LONG, NAMES, all_tables
+    from propcal_paper.results.claims import claims_table, judge_all
+    from propcal_paper.results.tables import LONG, NAMES, all_tables
 
     kinds = formats(format, TABLE_FORMATS)
     what = "Computing medians and intervals..."
     paths = [] if output is None else _paths(output, NAMES, kinds)
     with _making(what, paths, store, cohort, force=force) as files:
-        evidence, others = _read(
-            store, beside, without_ours=without_ours, cells=not beside
-        )
+        cells = not beside
+        evidence, others = _read(store, beside, without_ours=without_ours, cells=cells)
         shown, lacking = all_tables(evidence, cohort)
         if not evidence.of_cells:
-            shown.append(
-                claims_table(
-                    judge_all(evidence), {e.name: judge_all(e) for e in others}
-                )
-            )
-        files.update({} if output is None else _table_files(shown, output, kinds))
+            verdicts_of_others = {other.name: judge_all(other) for other in others}
+            shown.append(claims_table(judge_all(evidence), verdicts_of_others))
+        if output is not None:
+            files.update(_table_files(shown, output, kinds))
     _describe(evidence, *lacking)
     for table in shown:
-        if table.name not in LONG:
-            draw(table.to_rich(), markup=False)
-            for note in table.notes:
-                draw(note, style="dim", markup=False)
-            draw("")
+        if table.name in LONG:
+            continue
+        draw(table.to_rich(), markup=False)
+        for note in table.notes:
+            draw(note, style="dim", markup=False)
+        draw("")
     _say([], files)
 
 
@@ -357,11 +340,10 @@ def figures(
 
       propcal paper figures admissions.sqlite --format pdf,svg --without-ours
     """
-    from propcal_paper.figures import PICTURES, TABLES, pictures
+    from propcal_paper.results.figures import PICTURES, TABLES, pictures
 
-    with _making(
-        "Drawing...", out.paths(PICTURES, TABLES), store, force=out.force
-    ) as files:
+    paths = out.paths(PICTURES, TABLES)
+    with _making("Drawing...", paths, store, force=out.force) as files:
         evidence, _ = _read(store, without_ours=without_ours)
         drawn, lacking = pictures(evidence)
         files.update(out.files(drawn))
@@ -398,31 +380,27 @@ def reproduction(
     tables
         Folder for the tables. Default: tables/reproduction beside the page
     """
-    from propcal_paper.claims import by_rules, verdict_counts
-    from propcal_paper.figures import PICTURES
-    from propcal_paper.reproduction import Reproduction
-    from propcal_paper.tables import NAMES
+    from propcal_paper.results.claims import by_rules, verdict_counts
+    from propcal_paper.results.figures import PICTURES
+    from propcal_paper.results.reproduction import Reproduction
+    from propcal_paper.results.tables import NAMES
 
     images = images or output.parent / "images" / "reproduction"
     tables = tables or output.parent / "tables" / "reproduction"
-    paths = [
-        output,
-        *_paths(images, PICTURES, ["png"]),
-        *_paths(tables, NAMES, ["csv"]),
-    ]
-    if not (force or output.exists()) and (
-        there := [path for path in paths if path.exists()]
-    ):
-        raise refused("other page", path=there[0])
-    with _making(
-        "Computing and drawing...", paths, store, cohort, force=force
-    ) as files:
+    paths = [output]
+    paths += _paths(images, PICTURES, ["png"])
+    paths += _paths(tables, NAMES, ["csv"])
+    if not force and not output.exists():
+        for path in paths:
+            if path.exists():
+                raise refused("other page", path=path)
+    what = "Computing and drawing..."
+    with _making(what, paths, store, cohort, force=force) as files:
         evidence, others = _read(store, beside, cells=False)
         page = Reproduction(evidence, cohort, about, others)
         files[output] = page.markdown(_link(output, images), _link(output, tables))
-        files.update(
-            {images / f"{picture.name}.png": picture.figure for picture in page.drawn}
-        )
+        for picture in page.drawn:
+            files[images / f"{picture.name}.png"] = picture.figure
         files.update(_table_files(page.tables, tables, ["csv"]))
     _describe(evidence, *page.lacking_tables)
     _say([verdict_counts(page.judged), by_rules(page.judged)], files)
@@ -455,28 +433,24 @@ def benefit(
     images
         Folder for the pictures. Default: images beside the page
     """
-    from propcal_paper.benefit import (
-        PICTURES,
-        benefit_figures,
-        benefit_page,
-        outcome_names,
-    )
-    from propcal_paper.trial_store import Evidence
+    from propcal_paper.results.benefit_figures import PICTURES, benefit_figures
+    from propcal_paper.results.benefit_page import benefit_page, outcome_names
+    from propcal_paper.results.evidence import Evidence
 
-    for i, store in enumerate(stores):
+    read = set[Path]()
+    for store in stores:
         refuse_special(store)
-        if store.resolve() in [before.resolve() for before in stores[:i]]:
+        if store.resolve() in read:
             raise refused("store twice", store=store)
+        read.add(store.resolve())
     images = images or output.parent / "images"
     paths = [output, *_paths(images, PICTURES, ["png"])]
     with _making("Computing and drawing...", paths, *stores, force=force) as files:
         evidence = [Evidence.from_store(store, cells=False) for store in stores]
-        named = dict(zip(outcome_names(name or [], evidence), evidence))
-        files[output] = benefit_page(named, about, _link(output, images))
-        files |= {
-            images / f"{name}.png": figure
-            for name, figure in benefit_figures(named).items()
-        }
+        outcomes = dict(zip(outcome_names(name or [], evidence), evidence))
+        files[output] = benefit_page(outcomes, about, _link(output, images))
+        for picture, figure in benefit_figures(outcomes).items():
+            files[images / f"{picture}.png"] = figure
     _say([], files)
 
 
@@ -490,11 +464,13 @@ def _read(
     """A store, and those beside it, which must not vary the smallest cell; nor may it,
     unless `cells`.
     """
-    from propcal_paper.trial_store import Evidence
+    from propcal_paper.results.evidence import Evidence
 
     evidence = Evidence.from_store(store, cells=cells)
     others = [Evidence.from_store(other, cells=False) for other in beside or ()]
-    return evidence.without_ours() if without_ours else evidence, others
+    if without_ours:
+        evidence = evidence.without_ours()
+    return evidence, others
 
 
 def _paths(folder: Path, names: Iterable[str], kinds: Sequence[str]) -> list[Path]:
@@ -506,21 +482,17 @@ def _say(sentences: Sequence[str], files: Iterable[Path] = ()) -> None:
     """What was found, then the files; lines as they are, so that names of files stay
     whole.
     """
-    for sentence in [*sentences, *(["Written:"] if files else [])]:
+    for sentence in sentences:
         echo(sentence)
+    if files:
+        echo("Written:")
     for path in files:
         echo(f"  {plain(path)}")
 
 
 def _describe(evidence: Evidence, *more: str) -> None:
-    _say(
-        [
-            f"{evidence.caption()} {len(evidence.stored):,} trials.",
-            *evidence.missing(),
-            *more,
-            "",
-        ]
-    )
+    caption = f"{evidence.caption()} {len(evidence.stored):,} trials."
+    _say([caption, *evidence.missing(), *more, ""])
 
 
 def _link(page: Path, folder: Path) -> str:
@@ -531,11 +503,11 @@ def _link(page: Path, folder: Path) -> str:
 def _table_files(
     shown: Sequence[PaperTable], folder: Path, kinds: Sequence[str]
 ) -> dict[Path, Any]:
-    return {
-        folder / f"{table.name}.{kind}": table.written(kind)
-        for table in shown
-        for kind in kinds
-    }
+    files = {}
+    for table in shown:
+        for kind in kinds:
+            files[folder / f"{table.name}.{kind}"] = table.written(kind)
+    return files
 
 
 COHORT_FILE = "The cohort: CSV or Parquet, a row for each stay."
@@ -582,23 +554,21 @@ class Trials:
         """Run what is left of an experiment, here or on a cluster."""
         from joblib import cpu_count
 
-        from propcal_paper.experiment import Experiment
+        from propcal_paper.running.experiment import Experiment
 
+        how |= {"trials": self.trials, "rows": self.rows}
         how |= {"setup": self.setup, "grid": self.grid, "split": self.split}
-        experiment = Experiment(
-            store, cohort, self.trials, self.rows, self.models.split(","), **how
-        )
+        models = self.models.split(",")
+        experiment = Experiment(store, cohort, models=models, **how)
         if self.scheduler is not None and self.jobs is not None:
             raise refused("jobs")
         if self.setup == "public":
-            log(
-                "note",
-                "--setup public is now held-out; authors-code is what the paper's public code does",
-            )
-        with _cluster(
-            self.scheduler
-        ):  # before the store is made: nothing is left behind if nobody answers
-            run_trials(experiment, None if self.scheduler else self.jobs or cpu_count())
+            now = "--setup public is now held-out"
+            log("note", f"{now}; authors-code is what the paper's public code does")
+        jobs = None if self.scheduler else self.jobs or cpu_count()
+        # before the store is made: nothing is left behind if nobody answers
+        with _cluster(self.scheduler):
+            run_trials(experiment, jobs)
         path = plain(quote(str(store)))
         echo(
             "Tables and figures of it: "
@@ -664,16 +634,12 @@ def all_(
     output
         Folder for everything.
     """
-    from pyarrow.parquet import read_table
+    from propcal_paper.running.base_models import check_models
+    from propcal_paper.running.experiment import SPLITS
+    from propcal_paper.running.mimic_cohort import RULES
 
-    from propcal.building_blocks import open_file
-    from propcal_paper.base_models import check_models
-    from propcal_paper.experiment import SPLITS
-    from propcal_paper.mimic_cohort import RULES, mimic_cohort
-
-    check_choice(
-        "split", trials.split, tuple(SPLITS)
-    )  # first of all: the trials take time
+    # first of all: the trials take time
+    check_choice("split", trials.split, tuple(SPLITS))
     check_models(trials.models.split(","))
     if output.exists() and not output.is_dir():
         raise refused("output", folder=output)
@@ -683,12 +649,7 @@ def all_(
     with new_folders(output):
         for rule in RULES:
             visits = output / f"cohort-{rule}.parquet"
-            if not visits.exists():
-                cohort(folders, visits, rule, force=False)
-            elif open_file(visits) and not mimic_cohort(
-                *folders, rule=rule
-            ).table.equals(read_table(visits)):
-                raise refused("other cohort", path=visits)
+            _make_or_check_cohort(folders, visits, rule)
             for setup in SETUPS:
                 store = output / f"{rule}-{setup}.sqlite"
                 echo(f"\nCohort by the rule {rule}, set-up {setup}")
@@ -698,6 +659,22 @@ def all_(
         echo("\nAll of them side by side")
         first, *others = stores
         _page(output, first, stores[first], others)
+
+
+def _make_or_check_cohort(folders: list[Path], visits: Path, rule: str) -> None:
+    """Make the cohort by a rule, or refuse a file that has other visits."""
+    from pyarrow.parquet import read_table
+
+    from propcal.building_blocks import open_file
+    from propcal_paper.running.mimic_cohort import mimic_cohort
+
+    if not visits.exists():
+        cohort(folders, visits, rule, force=False)
+        return
+    open_file(visits)  # a damaged file is named
+    of_files = mimic_cohort(*folders, rule=rule).table
+    if not of_files.equals(read_table(visits)):
+        raise refused("other cohort", path=visits)
 
 
 def _page(
@@ -751,20 +728,19 @@ def experiment(
     output
         Store of the trials.
     """
-    from propcal_paper.cohort_files import cohort_file
+    from propcal_paper.running.cohort_files import cohort_file
 
-    columns: Any = {
-        "outcome": outcome,
-        "groups": [columns_of([texts]) for texts in groups],
-        "unit": unit,
-    }
-    columns |= {"features": features or (), "text": text or (), "na": roles.na or ()}
     cohort = cohort_file(
         file,
+        outcome=outcome,
+        groups=[columns_of([names]) for names in groups],
+        features=features or (),
+        text=text or (),
         cluster=roles.cluster,
         positive=roles.positive,
+        na=roles.na or (),
         rows=trials.rows,
-        **columns,
+        unit=unit,
     )
     replace(trials, rows=None).run(output, cohort)
 
@@ -818,35 +794,36 @@ def run_trials(experiment: Experiment, jobs: int | None) -> None:
     log.
     """
     units = experiment.units()
-    total = experiment.n_trials
-    left = sum(len(unit.settings) for unit in units)
-    echo("\n".join(_what_is_run(experiment, left)))
+    n_left = sum(len(unit.settings) for unit in units)
+    echo("\n".join(_what_is_run(experiment, n_left)))
     if not units:
         return
     for note in experiment.notes():
         log("note", note)
+
+    total = experiment.n_trials
+    n_done = total - n_left
+    n_units_done = 0
+    goes_on = f"trials are in {experiment.path}, and the same command goes on"
+    voice.interrupted = f"{n_done:,} {goes_on}"
     began = perf_counter()
-    n_units = 0
-    trials = total - left
-    there = f"trials are in {experiment.path}, and the same command goes on"
     with working("Running trials...") as status:
 
         def told(unit: Unit) -> None:
-            nonlocal n_units, trials
-            n_units = n_units + 1
-            trials = trials + len(unit.settings)
-            voice.interrupted = f"{trials:,} {there}"
-            minutes = (perf_counter() - began) / n_units * (len(units) - n_units) / 60
-            done = (
-                f"{trials:,} of {total:,} trials are done, about {minutes:.0f} min left"
-            )
-            line = f"{unit.model}, shuffle {unit.seed + 1}: {done}"
+            nonlocal n_done, n_units_done
+            n_units_done += 1
+            n_done += len(unit.settings)
+            voice.interrupted = f"{n_done:,} {goes_on}"
+            seconds_of_unit = (perf_counter() - began) / n_units_done
+            minutes_left = seconds_of_unit * (len(units) - n_units_done) / 60
+            done = f"{n_done:,} of {total:,} trials are done"
+            whose = f"{unit.model}, shuffle {unit.seed + 1}"
+            line = f"{whose}: {done}, about {minutes_left:.0f} min left"
             if terminal():
                 status(line)
             else:
                 log("info", line)
 
-        voice.interrupted = f"{trials:,} {there}"
         experiment.run(jobs=jobs, told=told)
 
 

@@ -5,7 +5,7 @@ notes.
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -43,9 +43,8 @@ class PaperFigure:
 
 def words_of(name: str) -> Any:
     """The title of a figure, its note, and why it may be missing."""
-    return toml_file("words.toml")["figures"][
-        "over_alpha" if name.endswith("over_alpha") else name
-    ]
+    part = "over_alpha" if name.endswith("over_alpha") else name
+    return toml_file("words.toml")["figures"][part]
 
 
 def new_figure(width: float, height: float) -> Any:
@@ -94,12 +93,13 @@ def entry(label: str, **look: Any) -> Any:
     return Line2D([], [], label=label, **look)
 
 
-def handles(methods: tuple[str, ...], **look: Any) -> list[Any]:
+def handles(methods: Iterable[str], **look: Any) -> list[Any]:
     """The entries of methods in a legend."""
-    return [
-        entry(NAMES.get(m, m), **({"ms": 4.5, "lw": 0} | LOOKS[m] | look))
-        for m in methods
-    ]
+    entries = []
+    for method in methods:
+        drawn = {"ms": 4.5, "lw": 0} | LOOKS[method] | look
+        entries.append(entry(NAMES.get(method, method), **drawn))
+    return entries
 
 
 def legend_above(figure: Any, entries: list[Any]) -> None:
@@ -158,10 +158,10 @@ def reach(rows: Any, column: str) -> Any:
     """The lengths of error bars from a column to both limits; 0 if there is no
     interval.
     """
-    middle, low, high = (
-        np.atleast_1d(np.asarray(rows[name], float)) for name in (column, "low", "high")
-    )
-    return np.nan_to_num(np.maximum(np.array([middle - low, high - middle]), 0.0))
+    names = (column, "low", "high")
+    middle, low, high = (np.atleast_1d(np.asarray(rows[n], float)) for n in names)
+    lengths = np.array([middle - low, high - middle])
+    return np.nan_to_num(np.maximum(lengths, 0.0))
 
 
 def light_grid(ax: Any, axis: Any) -> None:
@@ -184,19 +184,14 @@ def point_rows(
     names = list(shown)
     block = len(shown) + GAP
     for point in points[points["name"].isin(names)].to_dict("records"):
-        y = block * point["place"] + names.index(point["name"])
-        wide = reach(point, "value")
-        ax.errorbar(
-            [point["value"]],
-            [y],
-            xerr=wide,
-            ls="",
-            lw=1.2,
-            **{"ms": 4.5, **shown[point["name"]]},
-        )
+        name = point["name"]
+        row = block * point["place"] + names.index(name)
+        look = {"ls": "", "lw": 1.2, "ms": 4.5, **shown[name]}
+        ax.errorbar([point["value"]], [row], xerr=reach(point, "value"), **look)
     for i in range(1, n_places):
         ax.axhline(block * i - (1 + GAP) / 2, color="0.88", lw=0.6)
     ax.tick_params(axis="y", length=0)
     ax.set_ylim(block * n_places - GAP - 0.2, -0.8)
     light_grid(ax, "x")
-    return [block * i + (len(names) - 1) / 2 for i in range(n_places)]
+    middle = (len(names) - 1) / 2
+    return [block * i + middle for i in range(n_places)]

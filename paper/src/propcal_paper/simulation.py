@@ -74,44 +74,33 @@ class Simulation:
         """
         delta = self.delta[RANDOM]
         data_set, group = np.indices(delta.shape) + 1
-        rate = np.broadcast_to(self.rate, delta.shape).round(10)
-        found: dict[str, Any] = {
-            "data_set": data_set,
-            "group": group,
-            "outcome_rate": rate,
-        }
-        found |= {"score": self.rate - delta, "mc_loss": self.mc_loss[RANDOM]}
-        found |= {"pmc_loss": self.pmc_loss(RANDOM)}
-        return pd.DataFrame({name: values.ravel() for name, values in found.items()})
+        outcome_rate = np.broadcast_to(self.rate, delta.shape).round(10)
+
+        frame = pd.DataFrame({"data_set": data_set.ravel(), "group": group.ravel()})
+        frame["outcome_rate"] = outcome_rate.ravel()
+        frame["score"] = (self.rate - delta).ravel()
+        frame["mc_loss"] = self.mc_loss[RANDOM].ravel()
+        frame["pmc_loss"] = self.pmc_loss(RANDOM).ravel()
+        return frame
 
     def scenarios(self) -> pd.DataFrame:
         """One row for each scenario and group: the lines in the figure, and observed
         values around them.
         """
-        group = {
-            "group": np.arange(1, len(self.rate) + 1),
-            "outcome_rate": self.rate.round(10),
-        }
-        parts = []
+        frames = []
         for name in SCENARIOS:
             delta = self.delta[name]
-            low, middle, high = np.quantile(
-                self.pmc_loss(name), [0.05, 0.5, 0.95], axis=0
-            )
-            observed = {
-                "observed_median": middle,
-                "observed_5": low,
-                "observed_95": high,
-            }
-            part = {
-                "scenario": name,
-                **group,
-                "delta": delta,
-                "pmc": delta / self.rate,
-                **observed,
-            }
-            parts.append(pd.DataFrame(part))
-        return pd.concat(parts, ignore_index=True)
+            observed = self.pmc_loss(name)
+            frame = pd.DataFrame({"group": np.arange(1, len(self.rate) + 1)})
+            frame.insert(0, "scenario", name)
+            frame["outcome_rate"] = self.rate.round(10)
+            frame["delta"] = delta
+            frame["pmc"] = delta / self.rate
+            frame["observed_median"] = np.quantile(observed, 0.5, axis=0)
+            frame["observed_5"] = np.quantile(observed, 0.05, axis=0)
+            frame["observed_95"] = np.quantile(observed, 0.95, axis=0)
+            frames.append(frame)
+        return pd.concat(frames, ignore_index=True)
 
     def claim(self) -> pd.DataFrame:
         """The paper's claim in numbers: MC, and how PMC depends on the outcome rate.
@@ -130,46 +119,46 @@ class Simulation:
         rows = {}
         for name, delta in self.delta.items():
             pmc_loss = self.pmc_loss(name)
-            rows[name] = {
-                "mc": float(np.abs(delta).max()),
-                "pmc": float(np.median(pmc_loss.max(axis=1))),
-                "rank_correlation": _rank_correlation(pmc_loss),
-                "lowest_fifth": float(pmc_loss[:, :fifth].mean()),
-                "highest_fifth": float(pmc_loss[:, -fifth:].mean()),
-            }
+            row: dict[str, float] = {}
+            row["mc"] = np.abs(delta).max()
+            row["pmc"] = np.median(pmc_loss.max(axis=1))
+            row["rank_correlation"] = _rank_correlation(pmc_loss)
+            row["lowest_fifth"] = pmc_loss[:, :fifth].mean()
+            row["highest_fifth"] = pmc_loss[:, -fifth:].mean()
+            rows[name] = row
         return pd.DataFrame.from_dict(rows, orient="index").rename_axis("scenario")
 
     def sentences(self) -> list[str]:
         """The claim in words with numbers."""
         claim = self.claim()
         words = toml_file("words.toml")["simulation"]
-        n = {
+        known = {
             "n_data_sets": len(self.delta[RANDOM]),
             "n_groups": len(self.rate),
             "n_people": self.n_people,
+            "alpha": self.alpha,
+            "first": self.rate[0],
+            "last": self.rate[-1],
+            "verdict": "Agrees" if _agrees(claim) else "Differs",
         }
-        known = {**n, "alpha": self.alpha, "first": self.rate[0], "last": self.rate[-1]}
-        falls = (claim["rank_correlation"] < 0).to_dict()
-        agrees = falls == {
-            RANDOM: True,
-            "Fixed": True,
-            "Increasing": False,
-            "Decreasing": True,
-        }
-        known["verdict"] = (
-            "Agrees"
-            if agrees and claim.at["Increasing", "rank_correlation"]
-            else "Differs"
-        )
-        rows = [
-            words["row"].format(name=str(name).lower(), **row)
-            for name, row in claim.iterrows()
-        ]
-        before, after = (
-            [line.format(**known) for line in words[name]]
-            for name in ("before", "after")
-        )
-        return [*before, *rows, *after]
+        sentences = [line.format(**known) for line in words["before"]]
+        for name, row in claim.iterrows():
+            sentences.append(words["row"].format(name=str(name).lower(), **row))
+        sentences += [line.format(**known) for line in words["after"]]
+        return sentences
+
+
+def _agrees(claim: pd.DataFrame) -> bool:
+    """Whether PMC loss falls with the outcome rate, except where errors increase."""
+    correlation = claim["rank_correlation"]
+    falls = (correlation < 0).to_dict()
+    as_published = {
+        RANDOM: True,
+        "Fixed": True,
+        "Increasing": False,
+        "Decreasing": True,
+    }
+    return falls == as_published and bool(correlation["Increasing"] != 0)
 
 
 def simulate(
@@ -206,24 +195,32 @@ def simulate(
     check_number("alpha", alpha, above=0, at_most=FIRST_RATE)
     most = int((1 - alpha - FIRST_RATE) / STEP + 1e-9) + 1  # no score above 1
     check_number("n_groups", n_groups, at_least=2, at_most=most, whole=True)
-    for name, value, least in (
-        ("n_data_sets", n_data_sets, 1),
-        ("n_people", n_people, 1),
-        ("seed", seed, 0),
-    ):
-        check_number(name, value, at_least=least, whole=True)
+    check_number("n_data_sets", n_data_sets, at_least=1, whole=True)
+    check_number("n_people", n_people, at_least=1, whole=True)
+    check_number("seed", seed, at_least=0, whole=True)
+
     rate = FIRST_RATE + STEP * np.arange(n_groups, dtype=np.float64)
     rng = np.random.default_rng(seed)
     shape = (n_data_sets, n_groups)
     size = rng.uniform(0, alpha, shape)
-    size[np.arange(n_data_sets), rng.integers(0, n_groups, n_data_sets)] = alpha
-    random = size * _signs(rng, shape)
-    mc_loss = {RANDOM: _observed(rng, rate, random, n_people)}
-    up = np.linspace(LEAST_SHARE * alpha, alpha, n_groups)
-    scenarios = dict(zip(SCENARIOS, (np.full(n_groups, alpha), up, up[::-1])))
-    for name, delta in scenarios.items():
-        mc_loss[name] = _observed(rng, rate, delta * _signs(rng, shape), n_people)
-    return Simulation(rate, {RANDOM: random, **scenarios}, mc_loss, alpha, n_people)
+    largest = rng.integers(0, n_groups, n_data_sets)
+    size[np.arange(n_data_sets), largest] = alpha
+    random_delta = size * _signs(rng, shape)
+
+    delta = {RANDOM: random_delta}
+    mc_loss = {RANDOM: _observed(rng, rate, random_delta, n_people)}
+    for name, size_of_group in _scenario_sizes(alpha, n_groups).items():
+        delta[name] = size_of_group
+        signed = size_of_group * _signs(rng, shape)
+        mc_loss[name] = _observed(rng, rate, signed, n_people)
+    return Simulation(rate, delta, mc_loss, alpha, n_people)
+
+
+def _scenario_sizes(alpha: float, n_groups: int) -> dict[str, FloatArray]:
+    """|Delta| of each group in the three scenarios."""
+    constant = np.full(n_groups, alpha)
+    increasing = np.linspace(LEAST_SHARE * alpha, alpha, n_groups)
+    return dict(zip(SCENARIOS, (constant, increasing, increasing[::-1])))
 
 
 def _signs(rng: np.random.Generator, shape: tuple[int, int]) -> FloatArray:
@@ -243,8 +240,10 @@ def _rank_correlation(pmc_loss: FloatArray) -> float:
     sorted).
     """
     ranks = pd.DataFrame(pmc_loss.T).rank()
+    rate_ranks = pd.Series(range(len(ranks)))
     with np.errstate(invalid="ignore"):  # undefined if all values are equal
-        return float(ranks.corrwith(pd.Series(range(len(ranks)))).fillna(0.0).mean())
+        correlation = ranks.corrwith(rate_ranks)
+    return float(correlation.fillna(0.0).mean())
 
 
 TABLES = ("simulation", "simulation_scenarios", "simulation_claim")
@@ -252,15 +251,11 @@ TABLES = ("simulation", "simulation_scenarios", "simulation_claim")
 
 def picture_of(simulation: Simulation) -> PaperFigure:
     """The figure with its numbers."""
-    frames = (
-        simulation.to_frame(),
-        simulation.scenarios(),
-        simulation.claim().reset_index(),
-    )
+    points = simulation.to_frame()
+    claim = simulation.claim().reset_index()
+    numbers = dict(zip(TABLES, (points, simulation.scenarios(), claim)))
     title = "PMC loss of groups by outcome rate"
-    return PaperFigure(
-        "simulation", title, plot_simulation(simulation), dict(zip(TABLES, frames))
-    )
+    return PaperFigure("simulation", title, plot_simulation(simulation), numbers)
 
 
 def plot_simulation(simulation: Simulation) -> Any:
@@ -268,32 +263,34 @@ def plot_simulation(simulation: Simulation) -> Any:
     scenarios.
     """
     figure, [[ax]] = panels(COLUMN, 0.85 * COLUMN)
+    parts = DRAWN_AS["parts"]
     points = simulation.to_frame()
     n_data_sets = len(simulation.delta[RANDOM])
-    gray, line, legend = (
-        DRAWN_AS["parts"][name] for name in ("points", "scenario", "legend_inside")
-    )
+
     # rates are 0.01 apart; spread the points sideways to avoid stripes
     aside = np.random.default_rng([2023, 61]).uniform(-0.005, 0.005, len(points))
-    look = {**gray, "ms": 2.5, "mew": 0, "alpha": min(1.0, max(0.1, 100 / n_data_sets))}
+    opacity = min(1.0, max(0.1, 100 / n_data_sets))
+    look = {**parts["points"], "ms": 2.5, "mew": 0, "alpha": opacity}
     # tens of thousands of vector points would make a large file
     ax.plot(points["outcome_rate"] + aside, points["pmc_loss"], rasterized=True, **look)
-    for name, rows in simulation.scenarios().groupby("scenario", sort=False):
-        ax.plot(
-            rows["outcome_rate"], rows["pmc"], markevery=10, **line, **LOOKS[str(name)]
-        )
+
+    entries = [entry(f"{n_data_sets:,} random data sets", ms=5, **parts["points"])]
+    scenarios = simulation.scenarios()
+    for name, look in LOOKS.items():
+        rows = scenarios[scenarios["scenario"] == name]
+        line = {**parts["scenario"], **look}
+        ax.plot(rows["outcome_rate"], rows["pmc"], markevery=10, **line)
+        entries.append(entry(f"{name.lower()} error |Δ|", **line))
+
     tidy(ax, xlabel="outcome rate of the group", ylabel="PMC loss of the group")
     ax.set_xlim(simulation.rate[0] - 0.01, simulation.rate[-1] + 0.01)
-    ax.set_ylim(
-        0, 1.02 * max(points["pmc_loss"].max(), simulation.alpha / simulation.rate[0])
-    )
-    entries = [entry(f"{n_data_sets:,} random data sets", ms=5, **gray)]
-    entries += [
-        entry(f"{name.lower()} error |Δ|", **line, **look)
-        for name, look in LOOKS.items()
-    ]
-    title = f"every model is {simulation.alpha:g}-MC"
+    bound_at_lowest_rate = simulation.alpha / simulation.rate[0]
+    ax.set_ylim(0, 1.02 * max(points["pmc_loss"].max(), bound_at_lowest_rate))
     ax.legend(
-        handles=entries, title=title, fontsize=SMALL, title_fontsize=SMALL, **legend
+        handles=entries,
+        title=f"every model is {simulation.alpha:g}-MC",
+        fontsize=SMALL,
+        title_fontsize=SMALL,
+        **parts["legend_inside"],
     )
     return figure

@@ -24,18 +24,14 @@ from propcal_paper.settings import ADMISSIONS, SURROGATES, CohortColumns
 
 FEWEST = 100  # the fewest rows that can be run; the open demo of MIMIC has 215
 LARGEST = float(np.finfo(np.float32).max)  # the base models use single precision
-FEWEST_PEOPLE = (
-    20  # the fewest that a split by person can use: five of them are the test set
-)
+# the fewest that a split by person can use: five of them are the test set
+FEWEST_PEOPLE = 20
 # with fewer, test sets have groups without outcomes, and nothing can be judged
 FEW = 1000
 MOST_LEVELS = 200
-COHORT_KEY = (
-    "propcal_cohort"  # metadata key in a Parquet file: the MIMIC version and the rule
-)
+# metadata key in a Parquet file: the MIMIC version and the rule
+COHORT_KEY = "propcal_cohort"
 _SEED = 0  # for simulating the cohort, and for sampling --rows visits from a file
-
-
 CHECK_NAMES = "Check the names of the columns"
 
 
@@ -81,18 +77,17 @@ def visits_of(
     if not Path(path).is_file():
         raise refused("no cohort", path=path)
     file = _opened(path)
-    old = age if age in file.names else "age"
-    numbers = tuple(old if name == "age" else name for name in ADMISSIONS.numbers)
-    asked = replace(ADMISSIONS, numbers=numbers, person=person)
-    _require(
-        path,
-        file.names,
-        asked.wanted,
-        "Make a file with all columns with propcal paper cohort",
-    )
-    found = _cohort(Path(path), file, asked, rows)
-    other = f"{path} has no column {age}, which this set-up uses: {old} is used in its place"
-    return replace(found, notes=[*([] if old == age else [other]), *found.notes])
+    age_there = age if age in file.names else "age"
+    numbers = [age_there if name == "age" else name for name in ADMISSIONS.numbers]
+    asked = replace(ADMISSIONS, numbers=tuple(numbers), person=person)
+    how = "Make a file with all columns with propcal paper cohort"
+    _require(path, file.names, asked.wanted, how)
+    cohort = _cohort(Path(path), file, asked, rows)
+    if age_there == age:
+        return cohort
+    other = f"{path} has no column {age}, which this set-up uses"
+    note = f"{other}: {age_there} is used in its place"
+    return replace(cohort, notes=[note, *cohort.notes])
 
 
 def _generated(rows: int, surrogate: str) -> Cohort:
@@ -105,13 +100,15 @@ def _generated(rows: int, surrogate: str) -> Cohort:
     _check_rows(rows, datasets.N_VISITS, "the simulated cohort", "visits")
     frame = datasets.make_ed_visits(rows, seed=_SEED, **SURROGATES[surrogate])
     known = frame.drop(columns=ADMISSIONS.true_risk)  # its last digits may vary
-    hashes = np.ascontiguousarray(hash_pandas_object(known, index=False).to_numpy())
+    hashes = hash_pandas_object(known, index=False).to_numpy()
+    digest = hashlib.sha256(np.ascontiguousarray(hashes).tobytes()).hexdigest()
+    made = f"make_ed_visits, seed {_SEED}, {surrogate}"
     about = {
-        "cohort": f"generated, no patients: make_ed_visits, seed {_SEED}, {surrogate}",
+        "cohort": f"generated, no patients: {made}",
         "surrogate": surrogate,
         # before the fingerprint, because an error names the first difference
         "rows": rows,
-        "fingerprint": f"sha256:{hashlib.sha256(hashes.tobytes()).hexdigest()}",
+        "fingerprint": f"sha256:{digest}",
     }
     return Cohort(frame, ADMISSIONS, about)
 
@@ -153,46 +150,59 @@ def cohort_file(
         A sample of this many rows, and what a row is called.
     """
     file = _opened(path, na)
-    chosen = list(features) or [
-        name for name in file.names if name not in (outcome, cluster)
-    ]
+    chosen = list(features)
+    if not chosen:
+        chosen = [name for name in file.names if name not in (outcome, cluster)]
     chosen += [name for name in text if name not in chosen]
-    attributes = [name for names in groups for name in names]
-    _require(
-        path,
-        file.names,
-        [outcome, *attributes, *chosen, *([cluster] if cluster else [])],
-    )
+    wanted = [outcome]
+    for names in groups:
+        wanted += names
+    wanted += chosen
+    if cluster:
+        wanted.append(cluster)
+    _require(path, file.names, wanted)
     _check_roles(outcome, cluster, groups, chosen)
+
     table = file.read(chosen)
     empty = [name for name in chosen if table.column(name).null_count == len(table)]
-    others = [name for name in chosen if name not in (*empty, *text)]
-    numbers = [name for name in others if _numeric(table.schema.field(name).type)]
-    levels = [name for name in others if name not in numbers]
-    if lacking := [name for name in empty if name in (*features, *text)]:
-        have = "has" if len(lacking) == 1 else "have"
-        said = f"{noun(len(lacking), 'column')} {', '.join(lacking)} of {path} {have}"
-        raise refused("empty features", columns=said)
-    for name in levels:
-        _check_levels(name, table.column(name))
+    _refuse_empty_features([name for name in empty if name in (*features, *text)], path)
+    numbers = []
+    levels = []
+    for name in chosen:
+        if name in empty or name in text:
+            continue
+        if _numeric(table.schema.field(name).type):
+            numbers.append(name)
+        else:
+            _check_levels(name, table.column(name))
+            levels.append(name)
     if not (numbers or levels or text):
         raise refused("no features", path=path)
-    kinds_of = (tuple(numbers), tuple(levels), tuple(text))
+
     columns = CohortColumns(
-        outcome, tuple(map(tuple, groups)), *kinds_of, cluster, unit=unit
+        outcome,
+        tuple(map(tuple, groups)),
+        tuple(numbers),
+        tuple(levels),
+        tuple(text),
+        cluster,
+        unit=unit,
     )
-    found = _cohort(Path(path), file, columns, rows, positive, na)
-    if len(empty) == 1:
-        what = "it is not a feature"
-    else:
-        what = "they are not features"
-    if empty:
-        unused = [
-            f"no values in {noun(len(empty), 'column')} {', '.join(empty)}: {what}"
-        ]
-    else:
-        unused = []
-    return replace(found, notes=[*unused, *found.notes])
+    cohort = _cohort(Path(path), file, columns, rows, positive, na)
+    if not empty:
+        return cohort
+    what = "it is not a feature" if len(empty) == 1 else "they are not features"
+    unused = f"no values in {noun(len(empty), 'column')} {', '.join(empty)}: {what}"
+    return replace(cohort, notes=[unused, *cohort.notes])
+
+
+def _refuse_empty_features(names: Sequence[str], path: str | PathLike[str]) -> None:
+    """Refuse features that were asked for and have no values."""
+    if not names:
+        return
+    have = "has" if len(names) == 1 else "have"
+    columns = f"{noun(len(names), 'column')} {', '.join(names)}"
+    raise refused("empty features", columns=f"{columns} of {path} {have}")
 
 
 def _cohort(
@@ -210,75 +220,93 @@ def _cohort(
     if rows is not None and rows < len(frame):
         some = np.random.default_rng(_SEED).choice(len(frame), rows, replace=False)
         frame = frame.iloc[np.sort(some)].reset_index(drop=True)
-    n_alone = 0
+    n_alone = _people_alone(frame, asked)
     notes = []
-    if asked.person is not None:
-        n_alone = int(frame[asked.person].isna().sum())
-        people = frame[asked.person].nunique() + n_alone
-        if people < FEWEST_PEOPLE:
-            few = "1 person" if people == 1 else f"{people} people"
-            known = {"person": asked.person, "n": len(frame), "unit": unit, "few": few}
-            raise refused("few people", fewest=FEWEST_PEOPLE, **known)
     if n_alone:
         where = f"{n_alone:,} of {len(frame):,} {unit}"
-        notes = [
-            f"{asked.person!r} is missing in {where}: each counts as a person of its own"
-        ]
+        each = "each counts as a person of its own"
+        notes.append(f"{asked.person!r} is missing in {where}: {each}")
+
     with open(path, "rb") as content:
         digest = hashlib.file_digest(content, "sha256").hexdigest()
-    about = {
-        "cohort": f"a file of {unit}{_origin(path)}",
-        "rows": "all" if rows is None else rows,
-        "positive": None if positive is None else str(positive),
-        "na": sorted({*na}) or None,
-        "alone": n_alone or None,  # older versions left these rows out of every split
-        "fingerprint": f"sha256:{digest}",
-    }
-    if asked.true_risk in frame:
-        columns = asked
-    else:
+    about: dict[str, Any] = {"cohort": f"a file of {unit}{_origin(path)}"}
+    about["rows"] = "all" if rows is None else rows
+    if positive is not None:
+        about["positive"] = str(positive)
+    if na:
+        about["na"] = sorted({*na})
+    if n_alone:  # older versions left these rows out of every split
+        about["alone"] = n_alone
+    about["fingerprint"] = f"sha256:{digest}"
+    columns = asked
+    if asked.true_risk not in frame:
         columns = replace(asked, true_risk=None)
-    there = {name: value for name, value in about.items() if value is not None}
-    return Cohort(frame, columns, there, notes, path)
+    return Cohort(frame, columns, about, notes, path)
+
+
+def _people_alone(frame: pd.DataFrame, asked: CohortColumns) -> int:
+    """The number of rows without a person; too few people are refused."""
+    if asked.person is None:
+        return 0
+    person = frame[asked.person]
+    n_alone = int(person.isna().sum())
+    n_people = person.nunique() + n_alone
+    if n_people < FEWEST_PEOPLE:
+        few = "1 person" if n_people == 1 else f"{n_people} people"
+        known = {"n": len(frame), "unit": asked.unit, "few": few}
+        raise refused("few people", person=asked.person, fewest=FEWEST_PEOPLE, **known)
+    return n_alone
 
 
 def _read(path: Path, file: Any, asked: CohortColumns, positive: Any) -> pd.DataFrame:
     """The columns of the experiment, checked."""
     from propcal.building_blocks import outcome_numbers
 
-    extra = [name for name in file.names if name == asked.true_risk]
-    numbers = [*asked.numbers, *extra]
-    event = {asked.outcome: "lenient"} if positive is None else {}
-    table = file.read([*asked.wanted, *extra], dict.fromkeys(numbers, "number") | event)
+    numbers = [*asked.numbers]
+    wanted = [*asked.wanted]
+    if asked.true_risk in file.names:
+        numbers.append(str(asked.true_risk))
+        wanted.append(str(asked.true_risk))
+    kinds = dict.fromkeys(numbers, "number")
+    if positive is None:
+        kinds[asked.outcome] = "lenient"
+    table = file.read(wanted, kinds)
     frame: pd.DataFrame = table.to_pandas()
     if asked.person:  # as floating-point numbers, long IDs would no longer differ
-        frame[asked.person] = table.column(asked.person).to_pandas(
-            integer_object_nulls=True
-        )
+        person = table.column(asked.person)
+        frame[asked.person] = person.to_pandas(integer_object_nulls=True)
     for name in numbers:
-        if not _numeric(table.schema.field(name).type):
-            raise refused("no numbers", name=name, path=path)
-        frame[name] = table.column(name).cast("float64", safe=False).to_pandas()
-        if wrong := int((frame[name].abs() > LARGEST).sum()):
-            raise refused(
-                "beyond",
-                name=name,
-                path=path,
-                are=_are(wrong),
-                most=LARGEST,
-            )
-    outcome = outcome_numbers(frame[asked.outcome], asked.outcome, positive)
+        frame[name] = _checked_numbers(path, name, table.column(name))
+    values = outcome_numbers(frame[asked.outcome], asked.outcome, positive)
+    _check_outcome(path, asked, values)
+    return frame.assign(**{asked.outcome: values.astype(np.int64)})
+
+
+def _checked_numbers(path: Path, name: str, column: Any) -> pd.Series:
+    if not _numeric(column.type):
+        raise refused("no numbers", name=name, path=path)
+    values: pd.Series = column.cast("float64", safe=False).to_pandas()
+    n_beyond = int((values.abs() > LARGEST).sum())
+    if n_beyond:
+        known = {"are": _are(n_beyond), "most": LARGEST}
+        raise refused("beyond", name=name, path=path, **known)
+    return values
+
+
+def _check_outcome(path: Path, asked: CohortColumns, values: Any) -> None:
+    """Refuse an outcome that is missing, neither 0 nor 1, or the same for all."""
     known = {
         "where": f"column {asked.outcome!r} of {path}",
-        "all": f"{len(frame):,} {asked.unit}",
+        "all": f"{len(values):,} {asked.unit}",
     }
-    if missing := int(np.isnan(outcome).sum()):
-        raise refused("no outcome", n=missing, **known)
-    if wrong := int(((outcome != 0) & (outcome != 1)).sum()):
-        raise refused("neither", are=_are(wrong), **known)
-    if len(np.unique(outcome)) == 1:
-        raise refused("one outcome", value=int(outcome[0]), **known)
-    return frame.assign(**{asked.outcome: outcome.astype(np.int64)})
+    n_missing = int(np.isnan(values).sum())
+    if n_missing:
+        raise refused("no outcome", n=n_missing, **known)
+    n_wrong = int(((values != 0) & (values != 1)).sum())
+    if n_wrong:
+        raise refused("neither", are=_are(n_wrong), **known)
+    if len(np.unique(values)) == 1:
+        raise refused("one outcome", value=int(values[0]), **known)
 
 
 def _are(n_values: int) -> str:
@@ -291,7 +319,8 @@ def _check_levels(name: str, column: Any) -> None:
     """Refuse columns of neither numbers nor text, of too many levels, or of infinite
     numbers.
     """
-    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+    is_text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
+    if not is_text:
         raise refused("kind of feature", name=name)
     try:
         values = [float(text) for text in column.drop_null().unique().to_pylist()]
@@ -299,8 +328,9 @@ def _check_levels(name: str, column: Any) -> None:
         values = []
     if not all(abs(value) <= LARGEST for value in values):
         raise refused("no level", name=name, most=LARGEST)
-    if (n := pc.count_distinct(column).as_py()) > MOST_LEVELS:
-        raise refused("many levels", name=name, n=n)
+    n_levels = pc.count_distinct(column).as_py()
+    if n_levels > MOST_LEVELS:
+        raise refused("many levels", name=name, n=n_levels)
 
 
 def _check_roles(
@@ -319,9 +349,11 @@ def _check_roles(
             raise refused("role is feature", column=column, role=role)
         if any(column in names for names in groups):
             raise refused("role is group", column=column, role=role)
-    for i, names in enumerate(groups):
-        if {*names} in [{*before} for before in groups[:i]]:
+    before: list[set[str]] = []
+    for names in groups:
+        if {*names} in before:
             raise refused("grouping twice", names=",".join(names))
+        before.append({*names})
     named = [" x ".join(names) for names in groups]  # as in the store
     if len({*named}) < len(named):
         raise refused("groupings alike", name=max(named, key=named.count))
@@ -331,7 +363,8 @@ def _require(
     path: object, there: Sequence[str], asked: Sequence[str], how: str = CHECK_NAMES
 ) -> None:
     """Refuse a file that lacks columns."""
-    if lacking := [name for name in dict.fromkeys(asked) if name not in there]:
+    lacking = [name for name in dict.fromkeys(asked) if name not in there]
+    if lacking:
         names = f"{noun(len(lacking), 'column')} {', '.join(lacking)}"
         raise refused("no columns", path=path, names=names, how=how)
 
@@ -369,10 +402,11 @@ def _origin(path: Path) -> str:
     none.
     """
     try:
-        said = (pq.read_schema(path).metadata or {}).get(COHORT_KEY.encode())
-    except (
-        pa.ArrowException,
-        OSError,
-    ):  # not Parquet, or damaged; reading it will raise the error
+        metadata = pq.read_schema(path).metadata or {}
+    except (pa.ArrowException, OSError):
+        # not Parquet, or damaged; reading it will raise the error
         return ""
-    return f" ({said.decode(errors='replace')})" if said else ""
+    described = metadata.get(COHORT_KEY.encode())
+    if not described:
+        return ""
+    return f" ({described.decode(errors='replace')})"

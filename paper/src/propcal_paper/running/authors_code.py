@@ -25,9 +25,10 @@ def single_and_full(attributes: Sequence[str]) -> list[list[str]]:
     >>> single_and_full(["race", "gender", "insurance"])
     [['race'], ['gender'], ['insurance'], ['race', 'gender', 'insurance']]
     """
-    return [[name] for name in attributes] + (
-        [[*attributes]] if len(attributes) > 1 else []
-    )
+    combinations = [[name] for name in attributes]
+    if len(attributes) > 1:
+        combinations.append([*attributes])
+    return combinations
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +88,8 @@ def fit_frozen(
         The share of a gap that an update closes.
     n_bins, max_visits : int
     """
-    rule = np.array([alpha, -1.0 if rho is None else rho, min_share * len(score), eta])
+    floor = -1.0 if rho is None else rho
+    rule = np.array([alpha, floor, min_share * len(score), eta])
     n_updates = 0
     visits_left = max_visits
     changed = 1
@@ -99,19 +101,18 @@ def fit_frozen(
         n_updates += changed
         shifts.append(shift)
         score = _moved(score, code, inside, shift)
-    return FrozenFit(
-        shifts, n_updates, not changed and visits_left >= 0
-    )  # after a whole sweep
+    after_a_whole_sweep = visits_left >= 0
+    return FrozenFit(shifts, n_updates, not changed and after_a_whole_sweep)
 
 
 def _moved(
     score: FloatArray, code: Any, inside: BoolArray, shift: FloatArray
 ) -> FloatArray:
     """Each score with the shifts of the groups that contain its pattern, clipped."""
-    by_pattern = inside.T.astype(np.float64) @ shift
-    return np.asarray(
-        np.clip(score + by_pattern[code, _bins(score, shift.shape[1])], 0.0, 1.0)
-    )
+    shift_of_pattern = inside.T.astype(np.float64) @ shift
+    bin_index = _bins(score, shift.shape[1])
+    moved = score + shift_of_pattern[code, bin_index]
+    return np.asarray(np.clip(moved, 0.0, 1.0))
 
 
 def _bins(score: FloatArray, n_bins: int) -> Any:
@@ -124,11 +125,12 @@ def _sums(
 ) -> list[FloatArray]:
     """People, outcomes and scores of every (pattern, bin)."""
     place = code * n_bins + _bins(score, n_bins)
-    n = n_patterns * n_bins
-    return [
-        np.bincount(place, of, n).reshape(-1, n_bins).astype(float)
-        for of in (None, outcome, score)
-    ]
+    n_places = n_patterns * n_bins
+    sums = []
+    for weights in (None, outcome, score):
+        counted = np.bincount(place, weights, n_places)
+        sums.append(counted.reshape(-1, n_bins).astype(float))
+    return sums
 
 
 @compiled
@@ -170,14 +172,16 @@ def neighbours_dc(table: Any, rho: float, depth: int) -> float:
     """DC loss over full intersections of `depth` attributes, each compared with the
     next one in order.
     """
-    full = [len(group.conditions) == depth for group in table.collection.groups]
-    rates = np.where(table.eligible, np.maximum(table.outcome_rate, rho), np.nan)[full]
+    is_full = [len(group.conditions) == depth for group in table.collection.groups]
+    rates = np.maximum(table.outcome_rate, rho)
+    rates = np.where(table.eligible, rates, np.nan)[is_full]
     if np.isnan(rates).all():
         return float("nan")
-    columns = (column[~np.isnan(column)] for column in rates.T)
-    return float(
-        max(
-            (np.abs(np.diff(np.log(c))).max() for c in columns if len(c) > 1),
-            default=0.0,
-        )
-    )
+
+    largest = 0.0
+    for of_bin in rates.T:
+        known = of_bin[~np.isnan(of_bin)]
+        if len(known) > 1:
+            log_ratios = np.abs(np.diff(np.log(known)))
+            largest = max(largest, float(log_ratios.max()))
+    return largest

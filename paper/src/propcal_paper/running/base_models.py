@@ -18,14 +18,8 @@ import pandas as pd
 
 from propcal.building_blocks import FloatArray
 from propcal_paper.errors import refused
-from propcal_paper.settings import (
-    ADMISSIONS,
-    DATA,
-    MODELS,
-    CohortColumns,
-    Setup,
-    setup_of,
-)
+from propcal_paper.settings import ADMISSIONS, DATA, MODELS, CohortColumns
+from propcal_paper.setups import Setup, setup_of
 
 # Increased whenever the same data would give different features or models, so that
 # trials are not mixed.
@@ -56,59 +50,73 @@ class Features:
     ) -> None:
         self.columns = columns
         self.setup = setup
-        coded = columns.categories if setup.encoding == "codes" else ()
-        self.n_numbers = len(columns.numbers) + len(
-            coded
-        )  # the first columns of the matrix
+        # the first columns of the matrix
+        self.n_numbers = len(columns.numbers)
+        if setup.encoding == "codes":
+            self.n_numbers += len(columns.categories)
 
     def fit(self, rows: pd.DataFrame) -> Self:
         """Learn levels and words."""
         from sklearn.feature_extraction.text import CountVectorizer
-        from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder
 
         texts = self._texts(rows)
         self._encoders = list[tuple[Any, Any]]()
-        kind: dict[str, Any] = {"dtype": np.float32}
         names = list(self.columns.categories)
-        levels = [[*sorted({*texts[name]} - {MISSING}), MISSING] for name in names]
-        encoder: Any = OneHotEncoder(categories=levels, handle_unknown="ignore", **kind)
-        if self.setup.encoding == "codes":
-            unknown: Any = {
-                "handle_unknown": "use_encoded_value",
-                "unknown_value": np.nan,
-            }
-            encoder = OrdinalEncoder(categories=levels, **unknown, **kind)
         if names:
-            self._encoders.append((names, encoder.fit(texts[names])))
-        most = {"max_features": MOST_WORDS, "min_df": self.setup.min_words}
+            self._encoders.append((names, self._level_encoder(texts[names])))
         for name in self.columns.text:
-            words = CountVectorizer(binary=True, token_pattern=r"\w+", **most, **kind)
+            words = CountVectorizer(
+                binary=True,
+                token_pattern=r"\w+",
+                max_features=MOST_WORDS,
+                min_df=self.setup.min_words,
+                dtype=np.float32,
+            )
             with suppress(ValueError):  # no word is frequent enough
                 self._encoders.append((name, words.fit(texts[name])))
         return self
+
+    def _level_encoder(self, texts: pd.DataFrame) -> Any:
+        """The fitted encoder of the columns of levels."""
+        from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder
+
+        levels = []
+        for name in texts:
+            known = {*texts[name]} - {MISSING}
+            levels.append([*sorted(known), MISSING])
+        encoder: Any
+        if self.setup.encoding == "codes":
+            encoder = OrdinalEncoder(
+                categories=levels,
+                handle_unknown="use_encoded_value",
+                unknown_value=np.nan,
+                dtype=np.float32,
+            )
+        else:
+            encoder = OneHotEncoder(
+                categories=levels, handle_unknown="ignore", dtype=np.float32
+            )
+        return encoder.fit(texts)
 
     def transform(self, rows: pd.DataFrame) -> Matrix:
         """One row for each row, one column for each feature."""
         from scipy.sparse import issparse
 
         texts = self._texts(rows)
-        parts = [encoder.transform(texts[names]) for names, encoder in self._encoders]
-        numbers = rows[list(self.columns.numbers)].to_numpy(
-            dtype=np.float32, na_value=np.nan
-        )
-        return np.hstack(
-            [numbers, *(part.toarray() if issparse(part) else part for part in parts)]
-        )
+        numbers = rows[list(self.columns.numbers)]
+        parts = [numbers.to_numpy(dtype=np.float32, na_value=np.nan)]
+        for names, encoder in self._encoders:
+            encoded = encoder.transform(texts[names])
+            parts.append(encoded.toarray() if issparse(encoded) else encoded)
+        return np.hstack(parts)
 
     def _texts(self, rows: pd.DataFrame) -> pd.DataFrame:
         """The columns of levels and words as texts."""
-        missing = dict.fromkeys(self.columns.categories, MISSING) | dict.fromkeys(
-            self.columns.text, ""
-        )
-        texts = {
-            name: np.where(rows[name].isna(), instead, rows[name].astype(str))
-            for name, instead in missing.items()
-        }
+        in_place_of_missing = dict.fromkeys(self.columns.categories, MISSING)
+        in_place_of_missing |= dict.fromkeys(self.columns.text, "")
+        texts = {}
+        for name, text in in_place_of_missing.items():
+            texts[name] = np.where(rows[name].isna(), text, rows[name].astype(str))
         return pd.DataFrame(texts, index=rows.index, dtype=object)
 
 
@@ -150,25 +158,26 @@ def train(
     """
     from sklearn.exceptions import ConvergenceWarning
 
-    chosen = {"random_state": seed} | ({"solver": solver} if name == "LR" else {})
+    chosen: dict[str, Any] = {"random_state": seed}
+    if name == "LR":
+        chosen["solver"] = solver
     model = _model(name, chosen, n_numbers, features.shape[1])
+    few_rows = "Got `batch_size` less than 1 or larger"
     began = process_time()
     with warnings.catch_warnings():  # recorded in `converged`
         warnings.simplefilter("ignore", ConvergenceWarning)
-        warnings.filterwarnings(
-            "ignore", message="Got `batch_size` less than 1 or larger"
-        )  # with few visits
+        warnings.filterwarnings("ignore", message=few_rows)
         model.fit(features, outcome)
     seconds = process_time() - began
 
     def score(rows: Matrix) -> FloatArray:
         return np.asarray(model.predict_proba(rows)[:, 1], dtype=np.float64)
 
-    return Trained(
-        score,
-        seconds,
-        name == "RF" or bool(np.max(model[-1].n_iter_) < model[-1].max_iter),
-    )
+    converged = True
+    if name != "RF":
+        last = model[-1]
+        converged = bool(np.max(last.n_iter_) < last.max_iter)
+    return Trained(score, seconds, converged)
 
 
 def _model(name: str, chosen: dict[str, Any], n_numbers: int, n_features: int) -> Any:
@@ -198,13 +207,11 @@ def _model(name: str, chosen: dict[str, Any], n_numbers: int, n_features: int) -
     sparse = make_pipeline(
         FunctionTransformer(csr_matrix), StandardScaler(with_mean=False)
     )
-    both = (
-        (scaled, [*range(n_numbers)]),
-        (sparse, [*range(n_numbers, n_features)]),
-    )  # either may be empty
-    columns = make_column_transformer(*both, sparse_threshold=1.0)
-    old = (
-        signature(LogisticRegression).parameters["penalty"].default == "l2"
-    )  # scikit-learn before 1.8
-    l1: dict[str, Any] = {"penalty": "l1"} if old else {"l1_ratio": 1.0}
+    # either may be empty
+    numbers = (scaled, [*range(n_numbers)])
+    others = (sparse, [*range(n_numbers, n_features)])
+    columns = make_column_transformer(numbers, others, sparse_threshold=1.0)
+    parameters = signature(LogisticRegression).parameters
+    before_1_8 = parameters["penalty"].default == "l2"  # of scikit-learn
+    l1: dict[str, Any] = {"penalty": "l1"} if before_1_8 else {"l1_ratio": 1.0}
     return make_pipeline(columns, LogisticRegression(**given, **l1))

@@ -5,19 +5,21 @@ There are two rules. ``paper`` follows the paper's public preprocessing code; th
 of the paper does not describe it. ``clean`` is our recommendation for new work: it
 keeps every visit, and uses only what was known on arrival.
 
-====================  ==========================================
-========================================= item                  paper
-clean ====================  ==========================================
-========================================= visits                with a triage row, of
-people with any       all
-                      hospital admission
-insurance, language,  from the person's first admission in the    from the person's
-latest admission before marital status        file, even if it came later
-the visit; missing if there was none race                  from the same admission
-from the visit (2.x), otherwise as above admitted              the stay has a hadm_id
-the same admitted for          dropped if that first admission was for     kept
-observation           observation, whatever this one was ====================
-==========================================  =========================================
+================  ===================================  ================================
+item              paper                                clean
+================  ===================================  ================================
+visits            with a triage row, of people with    all
+                  any hospital admission
+insurance,        from the person's first admission    from the person's latest
+language,         in the file, even if it came later   admission before the visit;
+marital status                                         missing if there was none
+race              from the same admission              from the visit (2.x), otherwise
+                                                       as above
+admitted          the stay has a hadm_id               the same
+admitted for      dropped if that first admission was  kept
+observation       for observation, whatever this one
+                  was
+================  ===================================  ================================
 
 With ``clean``, a stay is joined to its own admission only to count admissions for
 observation. Insurance taken from the stay's own admission would be missing for
@@ -45,14 +47,16 @@ import pyarrow as pa
 
 from propcal import datasets
 from propcal.building_blocks import FileFormatError, Style, noun, plural
-from propcal_paper.cohort_files import COHORT_KEY
 from propcal_paper.errors import refused
+from propcal_paper.running.cohort_files import COHORT_KEY
 from propcal_paper.settings import toml_file
 
 DATA = toml_file("mimic_cohort.toml")
 TABLES: dict[str, Any] = DATA["tables"]
 RANGES: dict[str, tuple[int, int]] = DATA["ranges"]
-GROUP_OF = {word: race for race, words in DATA["races"].items() for word in words}
+GROUP_OF: dict[str, str] = {}  # the group of each of MIMIC's words
+for _race, _words in DATA["races"].items():
+    GROUP_OF |= dict.fromkeys(_words, _race)
 SQL: dict[str, Any] = DATA["sql"]
 RULES = ("paper", "clean")
 # how IDs and times are read, and how errors describe them
@@ -117,34 +121,35 @@ class MimicCohort:
 
     def sentences(self) -> list[str]:
         """What was kept and what not, in words with numbers."""
-        n = len(self.table)
-        admitted = sum(self.table.column("admitted").to_pylist())
+        n_visits = len(self.table)
+        n_admitted = sum(self.table.column("admitted").to_pylist())
+        percent = Style().percent(n_admitted / n_visits)
         lines = [f"{self.n_stays:,} stays (MIMIC {self.layout}), rule: {self.rule}"]
-        lines += [f"  - {count:,} {why}" for why, count in self.dropped.items()]
-        lines.append(
-            f"  = {n:,} visits, {admitted:,} admitted ({Style().percent(admitted / n)})."
-        )
+        lines += [f"  - {n_stays:,} {why}" for why, n_stays in self.dropped.items()]
+        lines.append(f"  = {n_visits:,} visits, {n_admitted:,} admitted ({percent}).")
         if self.rule == "paper":
-            lines.append(
-                f"The paper has {datasets.N_VISITS:,} visits, from version 1.0."
-            )
-        missing = []
-        for column, row in self.made_missing.iterrows():
+            n_of_paper = datasets.N_VISITS
+            lines.append(f"The paper has {n_of_paper:,} visits, from version 1.0.")
+        missing = self._set_to_missing()
+        if missing:
+            lines += ["Set to missing:", *missing]
+        return [*lines, *self.notes, ""]
+
+    def _set_to_missing(self) -> list[str]:
+        """A line for each measured column with values that are not numbers, or out of
+        range.
+        """
+        lines = []
+        for column, counts in self.made_missing.iterrows():
             low, high = RANGES[str(column)]
-            why = {
-                "no number": row["no_number"],
-                f"outside of {low} to {high}": row["out_of_range"],
+            reasons = {
+                "no number": counts["no_number"],
+                f"outside of {low} to {high}": counts["out_of_range"],
             }
-            said = " and ".join(
-                f"{count:,} {what}" for what, count in why.items() if count
-            )
-            missing += [f"  {column}: {said}"] if said else []
-        return [
-            *lines,
-            *(["Set to missing:", *missing] if missing else []),
-            *self.notes,
-            "",
-        ]
+            said = [f"{n:,} {reason}" for reason, n in reasons.items() if n]
+            if said:
+                lines.append(f"  {column}: {' and '.join(said)}")
+        return lines
 
 
 def mimic_cohort(
@@ -169,39 +174,53 @@ def mimic_cohort(
         raise refused("rule", known=list(RULES), rule=rule)
     engine = _database()
     columns = {}
-    repeated = []
+    notes = []
     for name, path in find_tables(folders).items():
         say(f"Reading {path.name}...")
-        columns[name], note = _loaded(engine, name, path)
-        repeated += note
+        columns[name], repeated = _loaded(engine, name, path)
+        notes += repeated
     say("Joining...")
-    engine.execute(SQL["number"])
-    engine.register(
-        "words", pa.table({"word": list(GROUP_OF), "race": list(GROUP_OF.values())})
-    )
     final = SQL["final"][rule]
-    engine.execute(
-        SQL["joined"].format(race=SQL["race"][rule], told_by=SQL["told_by"][rule])
-    )
-    engine.execute(SQL["counted"].format(kept=SQL["kept"][rule]))
-    n_stays, *counts = _row(engine, SQL["steps"][rule])
-    dropped = dict(zip(DATA["dropped"], counts))
-    table = engine.sql(
-        SQL["visits"].format(measured=_measured("in_range"), final=final)
-    ).to_arrow_table()
+    n_stays, dropped = _joined(engine, rule)
+    measured = _measured("in_range")
+    query = SQL["visits"].format(measured=measured, final=final)
+    table = engine.sql(query).to_arrow_table()
     if not len(table):
-        said = ", ".join(f"{count:,} {why}" for why, count in dropped.items() if count)
-        raise refused("no visits", n=n_stays, said=said)
+        reasons = [f"{n:,} {why}" for why, n in dropped.items() if n]
+        raise refused("no visits", n=n_stays, said=", ".join(reasons))
+
+    notes += _few_triaged(engine)
+    notes += _notes(engine, rule)
+    made_missing = _made_missing(engine, final)
+    layout = _layout(columns)
+    return MimicCohort(
+        table, rule, layout, n_stays, dropped, made_missing, tuple(notes)
+    )
+
+
+def _joined(engine: Any, rule: str) -> tuple[int, dict[str, int]]:
+    """Join the tables; the number of stays, and how many of them were dropped for each
+    reason.
+    """
+    engine.execute(SQL["number"])
+    races = {"word": list(GROUP_OF), "race": list(GROUP_OF.values())}
+    engine.register("words", pa.table(races))
+    by_rule = {"race": SQL["race"][rule], "told_by": SQL["told_by"][rule]}
+    engine.execute(SQL["joined"].format(**by_rule))
+    engine.execute(SQL["counted"].format(kept=SQL["kept"][rule]))
+    n_stays, *n_dropped = _row(engine, SQL["steps"][rule])
+    return n_stays, dict(zip(DATA["dropped"], n_dropped))
+
+
+def _layout(columns: dict[str, list[str]]) -> str:
+    """The version of the files; both if the two databases are from different
+    releases.
+    """
     hospital = "1.0" if "ethnicity" in columns["admissions"] else "2.x"
     emergency = "2.x" if "race" in columns["edstays"] else "1.0"
     if hospital == emergency:
-        layout = hospital
-    else:
-        layout = f"{hospital}, MIMIC-IV-ED {emergency}"
-    notes = (*repeated, *_few_triaged(engine), *_notes(engine, rule))
-    return MimicCohort(
-        table, rule, layout, n_stays, dropped, _made_missing(engine, final), notes
-    )
+        return hospital
+    return f"{hospital}, MIMIC-IV-ED {emergency}"
 
 
 def _database() -> Any:
@@ -224,49 +243,55 @@ def find_tables(folders: Sequence[str | PathLike[str]]) -> dict[str, Path]:
     seen: list[Path] = []
     for folder in folders:
         if not Path(folder).is_dir():
-            if Path(folder).exists():
-                what = "is not a folder"
-            else:
-                what = "does not exist"
+            exists = Path(folder).exists()
+            what = "is not a folder" if exists else "does not exist"
             raise refused("mimic folder", folder=folder, what=what)
         seen += _files_below(Path(folder))
+
     found: dict[str, list[Path]] = {}
     for name in TABLES:
-        files = [
-            path for path in seen if path.name in (f"{name}.csv", f"{name}.csv.gz")
-        ]
-        found[name] = list({os.path.realpath(path): path for path in files}.values())
-    where = ", ".join(str(folder) for folder in folders)
-    if missing := [name for name, paths in found.items() if not paths]:
-        listed = "; ".join(
-            f"{name}.csv or {name}.csv.gz, from {TABLES[name]['home']}"
-            for name in missing
-        )
-        alike = [
-            path for path in seen if any(name in path.name.lower() for name in missing)
-        ]
-        hint = f" Is it {alike[0]}? Then rename that file." if alike else ""
-        known = {"depth": DEPTH, "listed": listed, "hint": hint, "how": DATA["access"]}
-        raise refused("mimic files", where=where, **known)
+        there = {}
+        for path in seen:
+            if path.name in (f"{name}.csv", f"{name}.csv.gz"):
+                there[os.path.realpath(path)] = path
+        found[name] = list(there.values())
+    where = ", ".join(map(str, folders))
+    missing = [name for name, paths in found.items() if not paths]
+    if missing:
+        raise _files_missing(missing, seen, where)
     for name, paths in found.items():
         if len(paths) > 1:
             listed = ", ".join(map(str, paths))
-            raise refused(
-                "mimic twice", where=where, n=len(paths), name=name, listed=listed
-            )
+            known = {"n": len(paths), "name": name, "listed": listed}
+            raise refused("mimic twice", where=where, **known)
     return {name: paths[0] for name, paths in found.items()}
+
+
+def _files_missing(missing: list[str], seen: list[Path], where: str) -> Exception:
+    """The error that names the missing tables, and a file that may be one of them."""
+    wanted = []
+    alike = []
+    for name in missing:
+        home = TABLES[name]["home"]
+        wanted.append(f"{name}.csv or {name}.csv.gz, from {home}")
+    for path in seen:
+        if any(name in path.name.lower() for name in missing):
+            alike.append(path)
+    hint = f" Is it {alike[0]}? Then rename that file." if alike else ""
+    known = {"listed": "; ".join(wanted), "hint": hint, "how": DATA["access"]}
+    return refused("mimic files", where=where, depth=DEPTH, **known)
 
 
 def _files_below(folder: Path) -> list[Path]:
     files = []
     for here, folders, names in os.walk(folder, followlinks=True):
-        deep = len(Path(here).relative_to(folder).parts)
-        keep = [
-            f
-            for f in sorted(folders)
-            if not (f.startswith(".") or PERSONAL_FOLDER.fullmatch(f))
-        ]
-        folders[:] = keep if deep < DEPTH else []
+        depth = len(Path(here).relative_to(folder).parts)
+        searched = []
+        for name in sorted(folders):
+            skipped = name.startswith(".") or PERSONAL_FOLDER.fullmatch(name)
+            if depth < DEPTH and not skipped:
+                searched.append(name)
+        folders[:] = searched
         files += [Path(here) / name for name in sorted(names)]
     return files
 
@@ -275,15 +300,18 @@ def _loaded(engine: Any, name: str, path: Path) -> tuple[list[str], list[str]]:
     """Read a table into the engine, with IDs and times converted, each key once; its
     columns, and a note.
     """
-    text, there = _read(name, path)
+    text, columns = _read(name, path)
     engine.register("read", text)
     _check_values(engine, name, path, len(text))
     casts = TABLES[name]["casts"]
     key = TABLES[name]["key"]
-    chosen = [
-        f"TRY_CAST(trim({c}) AS {casts[c]}) AS {c}" if c in casts else c
-        for c in text.column_names
-    ]
+    chosen = []
+    for column in text.column_names:
+        if column in casts:
+            kind = casts[column]
+            chosen.append(f"TRY_CAST(trim({column}) AS {kind}) AS {column}")
+        else:
+            chosen.append(column)
     query = f"SELECT {', '.join(chosen)} FROM read"
     # only the first row of each stay, admission or person, as in the paper's code
     first = f"QUALIFY row_number() OVER (PARTITION BY {key} ORDER BY line) = 1"
@@ -291,9 +319,13 @@ def _loaded(engine: Any, name: str, path: Path) -> tuple[list[str], list[str]]:
     engine.execute(f"CREATE TABLE {target} AS SELECT * FROM ({query}) {first}")
     (n_kept,) = _row(engine, f"SELECT count(*) FROM {target}")
     engine.unregister("read")
-    n = len(text) - n_kept
-    repeat = f"{plural(n, 'row')} of {name} {'repeats' if n == 1 else 'repeat'} a {key}"
-    return there, [f"{repeat}; only the first row of each was used."] if n else []
+
+    n_repeated = len(text) - n_kept
+    if not n_repeated:
+        return columns, []
+    verb = "repeats" if n_repeated == 1 else "repeat"
+    repeated = f"{plural(n_repeated, 'row')} of {name} {verb} a {key}"
+    return columns, [f"{repeated}; only the first row of each was used."]
 
 
 def _read(name: str, path: Path) -> tuple[Any, list[str]]:
@@ -310,34 +342,40 @@ def _read(name: str, path: Path) -> tuple[Any, list[str]]:
         raise FileFormatError(
             f"{path} is not a CSV file; it must be the file from {home}"
         )
-    old = "ethnicity" in file.names and "race" not in file.names
-    there = {*file.names}
-    later = {
-        "admissions": ["ethnicity" if old else "race"],
-        "edstays": sorted({"gender", "race"} & there),
-    }
-    wanted = [*TABLES[name]["columns"], *later.get(name, [])]
-    if lacking := [column for column in wanted if column not in file.names]:
-        columns = f"{noun(len(lacking), 'column')} {', '.join(map(repr, lacking))}"
-        raise refused("mimic columns", path=path, columns=columns, name=name, home=home)
+    wanted = [*TABLES[name]["columns"], *_columns_of_version(name, file.names)]
+    lacking = [column for column in wanted if column not in file.names]
+    if lacking:
+        names = ", ".join(map(repr, lacking))
+        columns = f"{noun(len(lacking), 'column')} {names}"
+        known = {"columns": columns, "name": name, "home": home}
+        raise refused("mimic columns", path=path, **known)
+
     text = file.read(wanted, dict.fromkeys(wanted, "text"))
-    text = text.rename_columns(
-        ["race" if column == "ethnicity" else column for column in wanted]
-    )
-    for column in {"edstays": ("gender", "race")}.get(name, ()):
-        if column not in wanted:
-            text = text.append_column(column, pa.nulls(len(text), pa.string()))
+    renamed = ["race" if column == "ethnicity" else column for column in wanted]
+    text = text.rename_columns(renamed)
+    if name == "edstays":
+        for column in ("gender", "race"):
+            if column not in wanted:
+                text = text.append_column(column, pa.nulls(len(text), pa.string()))
     return text.append_column("line", pa.array(np.arange(len(text)))), wanted
+
+
+def _columns_of_version(name: str, there: Sequence[str]) -> list[str]:
+    """The columns of a table that not every version has under the same name."""
+    if name == "admissions":
+        old = "ethnicity" in there and "race" not in there
+        return ["ethnicity" if old else "race"]
+    if name == "edstays":
+        return [column for column in ("gender", "race") if column in there]
+    return []
 
 
 def _check_values(engine: Any, name: str, path: Path, n_rows: int) -> None:
     """Refuse IDs and times that cannot be read."""
     for column, kind in TABLES[name]["casts"].items():
+        wrong = f"TRY_CAST(trim({column}) AS {kind}) IS NULL"
         if column in TABLES[name]["may_be_empty"]:
-            empty = f" AND {column} IS NOT NULL"
-        else:
-            empty = ""
-        wrong = f"TRY_CAST(trim({column}) AS {kind}) IS NULL{empty}"
+            wrong += f" AND {column} IS NOT NULL"
         (n_wrong,) = _row(engine, f"SELECT count(*) FROM read WHERE {wrong}")
         if n_wrong:
             known = {"kind": KINDS[kind], "n": n_wrong, "n_rows": n_rows}
@@ -345,10 +383,11 @@ def _check_values(engine: Any, name: str, path: Path, n_rows: int) -> None:
 
 
 def _measured(what: str) -> str:
-    """The same SQL for each measured column."""
-    return ", ".join(
-        SQL[what].format(c=c, low=low, high=high) for c, (low, high) in RANGES.items()
-    )
+    """SQL that is repeated for each measured column."""
+    parts = []
+    for column, (low, high) in RANGES.items():
+        parts.append(SQL[what].format(c=column, low=low, high=high))
+    return ", ".join(parts)
 
 
 def _made_missing(engine: Any, final: str) -> pd.DataFrame:
@@ -356,22 +395,22 @@ def _made_missing(engine: Any, final: str) -> pd.DataFrame:
     range.
     """
     counts = _row(engine, f"SELECT {_measured('lost')} FROM counted WHERE {final}")
+    table = np.reshape(counts, (-1, 3))
     names = ["missing", "no_number", "out_of_range"]
-    return pd.DataFrame(np.reshape(counts, (-1, 3)), [*RANGES], names).rename_axis(
-        "column"
-    )
+    frame = pd.DataFrame(table, list(RANGES), names)
+    return frame.rename_axis("column")
 
 
 def _few_triaged(engine: Any) -> list[str]:
     """A warning if many stays have no triage row, because a file may be truncated at
     the end of a line.
     """
-    n, lacking = _row(
-        engine, "SELECT count(*), count(*) FILTER (NOT has_triage) FROM joined"
-    )
+    query = "SELECT count(*), count(*) FILTER (NOT has_triage) FROM joined"
+    n, lacking = _row(engine, query)
     if lacking <= MANY_UNTRIAGED * n:
         return []
-    return [DATA["few_triaged"].format(lacking=lacking, n=n, percent=100 * lacking / n)]
+    percent = 100 * lacking / n
+    return [DATA["few_triaged"].format(lacking=lacking, n=n, percent=percent)]
 
 
 def _notes(engine: Any, rule: str) -> list[str]:

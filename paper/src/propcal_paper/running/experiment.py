@@ -25,12 +25,19 @@ from propcal.building_blocks import (
     checked_rows,
 )
 from propcal_paper import settings as s
-from propcal_paper.base_models import FEATURES_VERSION, MODELS_VERSION, check_models
-from propcal_paper.cohort_files import FEW, Cohort, visits_of
 from propcal_paper.errors import refused
-from propcal_paper.settings import GRIDS, MODELS, N_SEEDS, Setting, Setup, setup_of
-from propcal_paper.trial_store import Store
-from propcal_paper.trials import SPLIT, Plan, Row, Unit, run_unit, split_rows
+from propcal_paper.running.base_models import (
+    FEATURES_VERSION,
+    MODELS_VERSION,
+    check_models,
+)
+from propcal_paper.running.bench import Row
+from propcal_paper.running.cohort_files import FEW, Cohort, visits_of
+from propcal_paper.running.splits import SPLIT, split_rows
+from propcal_paper.running.trial_store import Store
+from propcal_paper.running.trials import Plan, Unit, run_unit
+from propcal_paper.settings import GRIDS, MODELS, N_SEEDS, Setting
+from propcal_paper.setups import Setup, setup_of
 
 # Whether all visits of a patient are in the same part: the column of the patient in a
 # cohort from MIMIC.
@@ -120,17 +127,17 @@ class Experiment:
 
     def about(self) -> dict[str, Any]:
         """What all trials in the store have in common."""
-        keys = "\n".join(sorted(setting.key() for setting in self.settings))
-        return {
-            **self.visits.about,
-            "setup": self.plan.setup.about(),
-            "columns": self.plan.columns.about(),
-            "rule": s.RULE,
-            "grid": f"{len(self.settings)} settings, {hashlib.sha256(keys.encode()).hexdigest()[:12]}",
-            "features": FEATURES_VERSION,
-            "base_models": MODELS_VERSION,
-            "split": SPLIT,
-        }
+        keys = sorted(setting.key() for setting in self.settings)
+        digest = hashlib.sha256("\n".join(keys).encode()).hexdigest()
+        about = dict(self.visits.about)
+        about["setup"] = self.plan.setup.about()
+        about["columns"] = self.plan.columns.about()
+        about["rule"] = s.RULE
+        about["grid"] = f"{len(keys)} settings, {digest[:12]}"
+        about["features"] = FEATURES_VERSION
+        about["base_models"] = MODELS_VERSION
+        about["split"] = SPLIT
+        return about
 
     @property
     def n_trials(self) -> int:
@@ -140,13 +147,15 @@ class Experiment:
     def units(self) -> list[Unit]:
         """The units that remain to be run, seed by seed."""
         done = self.store.done()
-        found = []
+        units = []
         for seed, model in product(range(self.trials), self.models):
-            left = tuple(
-                one for one in self.settings if (seed, model, one.key()) not in done
-            )
-            found += [Unit(seed, model, left)] if left else []
-        return found
+            left = []
+            for setting in self.settings:
+                if (seed, model, setting.key()) not in done:
+                    left.append(setting)
+            if left:
+                units.append(Unit(seed, model, tuple(left)))
+        return units
 
     def run(
         self,
@@ -184,45 +193,43 @@ class Experiment:
 
     def notes(self) -> list[str]:
         """Sentences on what a user may not expect."""
-        n = len(self.visits.frame)
-        few = s.toml_file("words.toml")["experiment"]["few"]
-        few = few.format(n=n, unit=self.plan.columns.unit)
-        return [*self.visits.notes, *([few] if n < FEW else [])]
+        n_people = len(self.visits.frame)
+        notes = [*self.visits.notes]
+        if n_people < FEW:
+            few = s.toml_file("words.toml")["experiment"]["few"]
+            notes.append(few.format(n=n_people, unit=self.plan.columns.unit))
+        return notes
 
     def _check_outcomes(self, seeds: Iterable[int]) -> None:
         """Refuse data if a part has fewer than two rows with each outcome (the DNN
         holds some out).
         """
         rows = self.visits.frame
-        name = self.plan.columns.outcome
-        outcome = rows[name].to_numpy()
+        columns, setup, _ = self.plan
+        outcome = rows[columns.outcome].to_numpy()
         n_bad = 0
         for seed in seeds:
-            learn, post, _ = split_rows(rows, seed, self.plan)
-            fewest = min(
-                np.bincount(outcome[part], minlength=2).min() for part in (learn, post)
-            )
-            n_bad += int(fewest < 2)
-        if n_bad:
-            rare = np.bincount(outcome, minlength=2)
-            known = {
-                "n": rare.min(),
-                "all": len(outcome),
-                "value": rare.argmin(),
-                "n_bad": n_bad,
-            }
-            raise refused("rare", unit=self.plan.columns.unit, outcome=name, **known)
+            learn, post, _ = split_rows(rows, seed, columns, setup)
+            in_learn = np.bincount(outcome[learn], minlength=2)
+            in_post = np.bincount(outcome[post], minlength=2)
+            n_bad += int(min(in_learn.min(), in_post.min()) < 2)
+        if not n_bad:
+            return
+
+        counts = np.bincount(outcome, minlength=2)
+        known = {"n": counts.min(), "value": counts.argmin(), "all": len(outcome)}
+        known |= {"unit": columns.unit, "outcome": columns.outcome}
+        raise refused("rare", n_bad=n_bad, **known)
 
     def _check_groups(self) -> None:
         """Refuse columns that cannot define groups, before any model is trained."""
-        rows, columns = self.visits.frame, self.plan.columns
+        rows = self.visits.frame
+        columns = self.plan.columns
+        any_score = np.full(len(rows), 0.5)
+        outcome = rows[columns.outcome].to_numpy()
         for groups in columns.groupings:
             try:
-                checked_rows(
-                    np.full(len(rows), 0.5),
-                    rows[columns.outcome].to_numpy(),
-                    rows[list(groups)],
-                )
+                checked_rows(any_score, outcome, rows[list(groups)])
             except InputError as error:
                 raise refused("no groups", problem=error.problem) from None
 

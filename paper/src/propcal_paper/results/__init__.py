@@ -1,0 +1,1 @@
+"""What a store of trials shows: tables, figures, claims, and the pages with them."""

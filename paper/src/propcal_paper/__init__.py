@@ -1,3 +1,1 @@
-"""Reproduces the paper's theory, simulation and hospital-admission experiment, and
-checks its claims.
-"""
+"""Reproduces the paper's theory, simulation and experiment, and checks its claims."""

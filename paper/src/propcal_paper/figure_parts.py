@@ -1,6 +1,4 @@
-"""Shared parts of the figures: files, the appearance of each method, axes, legends and
-notes.
-"""
+"""Shared parts of the figures: files, looks of methods, axes, legends, notes."""
 
 from __future__ import annotations
 

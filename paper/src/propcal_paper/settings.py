@@ -1,6 +1,4 @@
-"""The experiment as data (settings.toml): features, settings, set-ups and published
-numbers.
-"""
+"""The experiment as data: features, settings and published numbers."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The simulation study: models with the same MC, whose proportional errors depend on
-the outcome rate.
+"""The simulation study: models with the same MC and different proportional errors.
 
 Everybody in a group S_i has the same score, R_i = p_i - Delta_i, where p_i is the
 group's outcome rate, from 0.2 in steps of 0.01. In each data set one randomly chosen

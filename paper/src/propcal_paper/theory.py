@@ -1,6 +1,4 @@
-"""The figures of the theory and their numbers, all computed by functions of
-`propcal.bounds`.
-"""
+"""The figures of the theory and their numbers, by the functions of `propcal.bounds`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Who gains and who loses by post-processing: errors of the same patients before and
-after, by subgroup.
-"""
+"""Who gains and who loses by post-processing: errors before and after."""
 
 from __future__ import annotations
 

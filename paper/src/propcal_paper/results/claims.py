@@ -1,6 +1,4 @@
-"""The paper's claims about the experiment, judged by their tests on all seeds and on
-resamples of them.
-"""
+"""The paper's claims about the experiment, judged on all seeds and on resamples."""
 
 from __future__ import annotations
 

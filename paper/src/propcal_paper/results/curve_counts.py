@@ -1,6 +1,4 @@
-"""The counts of calibration curves as arrays by seed, so that seeds can be resampled
-quickly.
-"""
+"""The counts of calibration curves as arrays by seed, to be resampled quickly."""
 
 from __future__ import annotations
 

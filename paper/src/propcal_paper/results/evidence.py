@@ -1,6 +1,4 @@
-"""What a store holds: the trials, the counts of their calibration curves, and what all
-trials have in common.
-"""
+"""What a store holds: trials, counts of curves, and what all have in common."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The numbers behind Tables 4, 5 and 6 and the figures, as frames, from the trials of a
-store.
-"""
+"""The numbers behind Tables 4 and 5 and the figures, as frames, from trials."""
 
 from __future__ import annotations
 

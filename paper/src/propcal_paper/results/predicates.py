@@ -1,5 +1,4 @@
-"""The tests that decide the claims of claims.toml, where `test` is their name: do the
-trials agree?
+"""The tests that decide the claims of claims.toml: do the trials agree?
 
 A test returns True or False, or None if the trials show nothing of what the claim is
 about; and the numbers.

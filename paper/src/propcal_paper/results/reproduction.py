@@ -1,6 +1,4 @@
-"""Writes the reproduction page from a template and a store of trials; its tables are
-CSV files beside it.
-"""
+"""Writes the reproduction page from a template and a store of trials."""
 
 from __future__ import annotations
 

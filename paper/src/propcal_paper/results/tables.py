@@ -1,5 +1,6 @@
-"""The tables of the paper beside the published numbers, and ours; titles and notes are
-in words.toml.
+"""The tables of the paper beside the published numbers, and ours.
+
+Titles and notes are in words.toml.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""Algorithm 1 as the paper's public code runs it, written from a description of that
-code.
+"""Algorithm 1 as the paper's public code runs it, written from a description.
 
 Within a sweep the bins are frozen: a person stays in the bin of the score with which
 the sweep began, however far updates move it. Scores are clipped to [0, 1] at the end of

@@ -1,6 +1,4 @@
-"""The base models of the experiment: the features they use, and LR, RF and DNN, each
-trained on one core.
-"""
+"""The base models: features, and LR, RF and DNN, each trained on one core."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The trials of one base model, shuffle and grouping: every post-processing, fitted and
-evaluated.
-"""
+"""The trials of a base model, shuffle and grouping: each one fitted and evaluated."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The people of an experiment: simulated visits, visits from a file, or any cohort
-file.
-"""
+"""The people of an experiment: simulated visits, or the rows of a file."""
 
 from __future__ import annotations
 

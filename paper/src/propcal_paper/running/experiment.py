@@ -1,6 +1,4 @@
-"""Runs every shuffle, base model and setting of the experiment in parallel, and stores
-the trials.
-"""
+"""Runs all shuffles, base models and settings in parallel, and stores the trials."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Builds the hospital-admission cohort from MIMIC files, by the paper's rule or by a
-cleaner one.
+"""Builds the cohort from MIMIC files, by the paper's rule or by a cleaner one.
 
 There are two rules. ``paper`` follows the paper's public preprocessing code; the text
 of the paper does not describe it. ``clean`` is our recommendation for new work: it

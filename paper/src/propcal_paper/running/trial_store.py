@@ -1,5 +1,4 @@
-"""The store of an experiment, an SQLite file with one row for each trial (its tables:
-trial_store.sql).
+"""The store of an experiment: an SQLite file with one row for each trial.
 
 The trials of a base model and seed are added in one transaction and have a key, so that
 an interrupted run leaves only complete trials, and a continued run adds none twice.

@@ -1,6 +1,4 @@
-"""Runs the trials of one base model and shuffle: trains the model once, then tries
-every post-processing.
-"""
+"""Runs the trials of a base model and shuffle: trains it, tries every treatment."""
 
 from __future__ import annotations
 

@@ -14,6 +14,15 @@ from time import monotonic
 from typing import Any
 
 
+class Interrupted(KeyboardInterrupt):
+    """Raised to end a command after Ctrl-C.
+
+    If a plain KeyboardInterrupt passes through code that a C library runs, Python ends
+    the program by the signal itself, whatever its exit code is, even if the exception
+    is caught.
+    """
+
+
 class Stopped(SystemExit):
     """Raised to end a command after a signal; its exit code is that of the signal."""
 
@@ -63,7 +72,7 @@ def finish() -> None:
 def check() -> None:
     """Stop here if a signal was received."""
     if _asked == signal.SIGINT:
-        raise KeyboardInterrupt
+        raise Interrupted
     if _asked is not None:
         raise Stopped(128 + _asked)
 

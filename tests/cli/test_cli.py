@@ -1,5 +1,6 @@
 """The command line."""
 
+import os
 import inspect
 import re
 import signal
@@ -280,6 +281,24 @@ def test_ctrl_c_ends_with_130_and_one_line(tmp_path):
     assert process.returncode == 130
     assert error == "propcal: interrupted; no file was changed\n"
     assert not list((tmp_path / "demo").iterdir())
+
+
+def test_ctrl_c_keeps_its_exit_code_if_a_library_runs_python_code(tmp_path):
+    """Python dies of SIGINT if a plain KeyboardInterrupt has passed through such code,
+    which a module that is run with -m shows.
+    """
+    code = """
+import ctypes, signal, sys
+from propcal import interrupts
+sys.interrupt = lambda: interrupts.ask(signal.SIGINT)
+ctypes.pythonapi.PyRun_SimpleString(b"import sys; sys.interrupt()")
+sys.exit(130)
+"""
+    (tmp_path / "interrupted.py").write_text(code)
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
+    command = [sys.executable, "-m", "interrupted"]
+    run = subprocess.run(command, env=env, capture_output=True, cwd=tmp_path)
+    assert run.returncode == 130
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """The command line."""
 
-import os
 import inspect
+import os
 import re
 import signal
 import subprocess

@@ -12,10 +12,14 @@ import pandas as pd
 import pytest
 
 from paths import ROOT
+from propcal import audit
 from propcal.auditing.audit_claims import cell_claims
 from propcal.auditing.claims import Claim
+from propcal.auditing.names import MEASURE_NAMES
 from propcal.auditing.statistics.hypothesis_tests import DIFFERENCES, CalibrationTest
-from propcal.documents.blocks import At
+from propcal.datasets import make_ed_visits
+from propcal.documents.audit import audit_document
+from propcal.documents.blocks import At, Section, Table
 from propcal.documents.group_table import clearest_groups
 from propcal.documents.sentences.comparison import (
     Changes,
@@ -265,3 +269,23 @@ def test_of_groups_that_the_verdict_does_not_name_those_with_most_evidence_come_
     assert [
         row["group"] for row in clearest_groups(audit, [{"group": name} for name in p])
     ] == list("ebfc")
+
+
+def test_a_measure_has_a_column_in_the_terminal_if_its_name_says_so(monkeypatch):
+    visits = make_ed_visits(2000, seed=1)
+    genders = visits[["gender"]]
+    result = audit(visits.admitted, visits.true_risk, sensitive_features=genders)
+    auroc = MEASURE_NAMES["auroc"]
+    assert auroc.of_groups
+    for in_terminal in (False, True):
+        named = replace(auroc, in_terminal=in_terminal)
+        monkeypatch.setitem(MEASURE_NAMES, "auroc", named)
+        (section,) = (
+            block
+            for block in audit_document(result).blocks
+            if isinstance(block, Section) and block.key == "groups"
+        )
+        (groups,) = (block for block in section.blocks if isinstance(block, Table))
+        (column,) = (one for one in groups.columns if one.key == "auroc")
+        assert bool(column.places & At.TEXT) == in_terminal
+        assert column.places & At.PAGE

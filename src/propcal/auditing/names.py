@@ -50,6 +50,8 @@ class MeasureName:
         page.
     of_groups : bool
         Whether the table of groups has a column for it.
+    in_terminal : bool
+        Whether that column is in the terminal, too, which has room for few.
     """
 
     key: str
@@ -59,6 +61,7 @@ class MeasureName:
     digits: int = 3
     reading: str = ""
     of_groups: bool = False
+    in_terminal: bool = False
 
     def shown(self, value: float) -> float:
         """The value as it is printed: an estimate of a mean square may fall below 0,

@@ -134,15 +134,22 @@ def _table_of_tested(
     audit: Audit, rows: Sequence[Row], score: str, *, explained: bool
 ) -> Any:
     measures = [
-        Column(
-            measure.key, measure.name, "decimal", measure.digits, At.WRITTEN, minor=True
-        )
+        _column_of(measure)
         for measure in finding.MEASURE_NAMES.values()
         if measure.of_groups
     ]
     unit = audit.identity.unit
     about = {"score": score, "unit": unit, "explained": explained}
     return table("groups", rows, measures=measures, **about)
+
+
+def _column_of(measure: finding.MeasureName) -> Column:
+    places = At.WRITTEN
+    if measure.in_terminal:
+        places |= At.SCREEN
+    return Column(
+        measure.key, measure.name, "decimal", measure.digits, places, minor=True
+    )
 
 
 def _untested(audit: Audit, rows: Sequence[Row]) -> Details:

@@ -32,7 +32,7 @@ import pandas as pd
 from propcal import Atoms, audit, compare
 from propcal.auditing.names import MEASURE_NAMES
 from propcal.numbers import IN_TEXT, Limit, known
-from propcal.protect.results import protected
+from propcal.protect.release import protected
 
 RESULTS = Path(__file__).parent / "results"
 SIZES = (300, 1000, 3000, 10_000, 30_000, 100_000)

@@ -21,11 +21,11 @@ SLOW = (
 )
 
 
-def imported(program):
-    """Those of the slow libraries that a new process has imported at the end of a
-    program.
+def imported(program, names=SLOW):
+    """Those of the slow libraries, or of other names, that a new process has imported
+    at the end of a program.
     """
-    told = f"{program}\nimport sys\nprint(*(n for n in {SLOW} if n in sys.modules), file=sys.stderr)"
+    told = f"{program}\nimport sys\nprint(*(n for n in {names} if n in sys.modules), file=sys.stderr)"
     done = subprocess.run(
         [sys.executable, "-c", told], capture_output=True, text=True, check=True
     )
@@ -87,6 +87,42 @@ def test_an_audit_needs_duckdb_to_read_a_file_pandas_for_tables_and_templates_fo
         imported(command("audit", *people, "--html", tmp_path / "report.html"))
         == needed
     )
+
+
+NOT_FOR_AN_AUDIT = (
+    "propcal.core.compiled",
+    "propcal.core.correction",
+    "propcal.discovery",
+    "propcal.export",
+    "propcal.formats.table_files",
+    "propcal.monitoring",
+    "propcal.scoring",
+    "propcal.sites",
+    "propcal.auditing.compare",
+    "propcal.auditing.score_changes",
+    "propcal.protect.results",
+    "propcal.protect.protected_sites",
+    "propcal.render.markdown",
+    "propcal.render.matplotlib",
+)
+FOR_A_PAGE_ALONE = (
+    "propcal.documents.report",
+    "propcal.protect.audits",
+    "propcal.protect.withheld_sets",
+    "propcal.render.html",
+    "propcal.render.svg",
+)
+
+
+def test_an_audit_and_its_page_import_no_part_of_the_package_that_they_do_not_need(
+    people, tmp_path
+):
+    in_text = imported(command("audit", *people), NOT_FOR_AN_AUDIT + FOR_A_PAGE_ALONE)
+    assert in_text == set()
+
+    page = ["--html", tmp_path / "report.html"]
+    with_page = imported(command("audit", *people, *page), NOT_FOR_AN_AUDIT)
+    assert with_page == set()
 
 
 def test_an_audit_of_rows_in_memory_needs_tables_and_templates_alone():

@@ -13,7 +13,7 @@ from propcal import Groups, audit, compare
 from propcal.errors import InputError
 from propcal.numbers import Limit, known
 from propcal.protect.audits import protected_audit
-from propcal.protect.results import protected
+from propcal.protect.release import protected
 
 ONE, TWO, THREE = (
     (("A", "B"),),

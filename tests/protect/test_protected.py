@@ -17,7 +17,7 @@ from propcal.errors import InputError
 from propcal.numbers import IN_TEXT, Limit, known
 from propcal.protect.audits import protected_audit
 from propcal.protect.disclosure_rule import Rule
-from propcal.protect.results import protected
+from propcal.protect.release import protected
 
 
 @pytest.fixture(scope="module")

@@ -18,6 +18,7 @@ from propcal.cli.gates import Decision, Gates, decide, end, read_gates
 from propcal.cli.terminal import (
     Output,
     echo,
+    first_imports,
     log,
     progress,
     say,
@@ -96,8 +97,8 @@ def audit(
     full
         Print all groups, thresholds, losses and notes.
     """
-    from propcal.protect.results import protected
-    from propcal.scoring.files import warn_of_other_score
+    with first_imports():
+        from propcal.protect.release import protected
 
     rho = rule.get("rho", AuditRule.rho)
     conditions = read_gates(gates, correction, asked.get("within"), rho)
@@ -118,6 +119,8 @@ def audit(
 
     with warnings_as_lines():
         if model is not None and roles.score is not None:
+            from propcal.scoring.files import warn_of_other_score
+
             warn_of_other_score(model, roles.score)
         people = read_people(files, roles, reading, correction=model)
         with working("Auditing...") as update:
@@ -197,20 +200,24 @@ def _json(
 
 def _page(form: str, shown: Any, suppress: int, parts: dict[str, Any]) -> str:
     from propcal.documents.report import report
-    from propcal.render.html import html
-    from propcal.render.markdown import markdown
 
     document = report(shown, suppress=suppress, **parts)
     if form == "html":
+        from propcal.render.html import html
+
         return html(document)
+
+    from propcal.render.markdown import markdown
+
     return markdown(document)
 
 
 def _document(result: Any, sites: Sites | None) -> Document:
     from propcal.documents.audit import Extras, audit_document
-    from propcal.documents.report import comparison_document
 
     if hasattr(result, "audits"):
+        from propcal.documents.report import comparison_document
+
         return comparison_document(result)
     headline = sites.headline if sites is not None and sites.claims else ""
     return audit_document(result, Extras(sites=headline))
@@ -278,8 +285,6 @@ def _sites_of(
     corrected: bool,
 ) -> Sites | None:
     """The sites of an audit, compared, if there are several."""
-    from propcal.sites.compare_sites import compare_sites
-
     known = site_names(people)
     if len(known) < 2:
         if travel:
@@ -292,6 +297,8 @@ def _sites_of(
             what = f"--site {site!r} is no column"
             log("note", f"{what}, so all rows are one site of that name")
         return None
+
+    from propcal.sites.compare_sites import compare_sites
 
     update(f"Comparing {len(known)} sites...")
     called = Identity(title=names.title, score=names.score, unit=names.unit)

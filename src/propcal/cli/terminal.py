@@ -6,8 +6,10 @@ wrong use as well: they are taken from the command line before a command sees it
 
 from __future__ import annotations
 
+import gc
 import json
 import logging
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -287,6 +289,22 @@ def check_file(path: Path | str, *reads: Reads, force: bool) -> None:
             paths += find_files(one)
     paths += [one for one in reads if not isinstance(one, list)]
     check_target(path, force=force, reads=paths)
+
+
+@contextmanager
+def first_imports() -> Iterator[None]:
+    """Import large libraries without looking for garbage among their objects, which
+    live until the process ends.
+    """
+    if "pandas" in sys.modules or not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @contextmanager

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from propcal.auditing.audit import Audit
 from propcal.auditing.audit_tables import row_dicts
-from propcal.auditing.compare import Comparison
 from propcal.auditing.loss_intervals import dc_by_bin, in_bins
 from propcal.auditing.names import UNTESTED, WRONG
 from propcal.core.grid import FloatArray
@@ -43,6 +42,9 @@ from propcal.documents.risk_ranges import heat_rows
 from propcal.documents.sentences.pictures import RangesShown, dc_lines
 from propcal.documents.words import all_words
 from propcal.numbers import IN_TEXT, known
+
+if TYPE_CHECKING:
+    from propcal.auditing.compare import Comparison
 
 MOST_LINES = 4
 MOST_BINS = 12

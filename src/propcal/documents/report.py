@@ -9,16 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import ceil, floor
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from propcal.auditing.audit import Audit, correction_of, wrong_type
 from propcal.auditing.audit_tables import row_dicts
-from propcal.auditing.compare import Comparison
 from propcal.auditing.names import LOWER, MEASURE_NAMES, MISCALIBRATED, NONE_FOUND
 from propcal.auditing.printable_results import Pages
-from propcal.auditing.score_changes import BETTER, WORSE
 from propcal.core.arguments import FEWEST_SHOWN
-from propcal.core.correction.fit_summary import FitSummary
 from propcal.core.groups import EVERYBODY
 from propcal.documents.audit import Extras, audit_document
 from propcal.documents.audit_sentences import next_steps
@@ -32,19 +29,18 @@ from propcal.documents.blocks import (
     Section,
     VerdictBlock,
 )
-from propcal.documents.correction import correction_blocks, fit_blocks
 from propcal.documents.data import comparison_content
 from propcal.documents.first_screen import headline, verdict_block
-from propcal.documents.sentences import comparison as wording
 from propcal.documents.sentences.claim_lists import of_kind
 from propcal.documents.sentences.next_steps import unchanged as unchanged_steps
-from propcal.documents.sites import sites_section
 from propcal.documents.thresholds import threshold_label
 from propcal.documents.words import table
 from propcal.numbers import Limit, capital, known
 from propcal.protect.disclosure_rule import Rule
-from propcal.protect.protected_sites import protected_sites
-from propcal.protect.results import protected
+from propcal.protect.release import protected
+
+if TYPE_CHECKING:
+    from propcal.auditing.compare import Comparison
 
 
 def report(
@@ -66,15 +62,18 @@ def report(
     )
     if sites is not None:
         extras = _with_sites(extras, sites, suppress)
-    assert isinstance(result, (Audit, Comparison))
-    shown = protected(result, Rule(suppress).fewest)
-    if isinstance(shown, Comparison):
-        return comparison_document(shown, extras)
-    return audit_document(shown, extras)
+    audit_or_comparison = cast("Audit | Comparison", result)
+    shown = protected(audit_or_comparison, Rule(suppress).fewest)
+    if isinstance(shown, Audit):
+        return audit_document(shown, extras)
+    return comparison_document(shown, extras)
 
 
 def _with_sites(extras: Extras, sites: Any, suppress: int) -> Extras:
     """A section on sites, and a link to it; the verdict says so if any is wrong."""
+    from propcal.documents.sites import sites_section
+    from propcal.protect.protected_sites import protected_sites
+
     return replace(
         extras,
         last=[sites_section(protected_sites(sites, suppress))],
@@ -87,6 +86,11 @@ def _correction(correction: Any, certificate: Any) -> list[Section]:
     """What a correction does, and what its fit says of its own cells, without their
     counts.
     """
+    if correction is None and certificate is None:
+        return []
+    from propcal.core.correction.fit_summary import FitSummary
+    from propcal.documents.correction import correction_blocks, fit_blocks
+
     blocks: list[Block] = []
     if correction is not None:
         blocks += correction_blocks(correction_of(correction))
@@ -155,6 +159,8 @@ def _steps(comparison: Comparison, name: str, audit: Audit) -> list[str]:
     """What to do with a score that changes somebody; a lower Brier score counts as
     better for a group.
     """
+    from propcal.auditing.score_changes import BETTER, WORSE
+
     directions = [claim.direction for claim in comparison.claims_of(name)]
     changes = comparison.changes[comparison.changes["score"] == name]
     lower = int((changes["brier_change"] == LOWER).sum())
@@ -226,6 +232,8 @@ def effect_sentences(comparison: Comparison, name: str) -> list[str]:
     """What changed for whom, and the typical gap of a cell before and after, which
     could be chance.
     """
+    from propcal.documents.sentences import comparison as wording
+
     sentences = comparison.sentences(name)
     audits = comparison.audits
     before = audits[comparison.base].debiased["rms"]["mc"]
@@ -326,6 +334,8 @@ def change_sentences(comparison: Comparison, name: str) -> list[str]:
     """Whether the people are those of the fit; who is better and who worse off; who is
     flagged.
     """
+    from propcal.documents.sentences import comparison as wording
+
     base = comparison.audits[comparison.base]
     audit = comparison.audits[name]
     changes = comparison.changes[comparison.changes["score"] == name]

@@ -16,7 +16,7 @@ from propcal.auditing.compare import Comparison
 from propcal.auditing.names import LOSSES, MEASURE_NAMES
 from propcal.auditing.score_changes import FlagChanges
 from propcal.numbers import Limit
-from propcal.protect.audits import protected_audit, protected_audits
+from propcal.protect.audits import protected_audits
 from propcal.protect.disclosure_rule import (
     MAX_MOVE,
     Rule,
@@ -31,13 +31,6 @@ from propcal.protect.withheld_sets import WANTED
 
 APART = 0.011  # two O/E ratios are rounded
 RATIO = MEASURE_NAMES["observed_expected"].name
-
-
-def protected(result: Audit | Comparison, fewest: int | None) -> Audit | Comparison:
-    """An audit or a comparison with protected counts; 0 or None protects nothing."""
-    if isinstance(result, Comparison):
-        return protected_comparison(result, fewest)
-    return protected_audit(result, fewest)
 
 
 def protected_comparison(comparison: Comparison, fewest: int | None) -> Comparison:

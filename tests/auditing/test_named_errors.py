@@ -164,7 +164,7 @@ def test_a_group_that_is_off_the_other_way_than_everybody_is_told_by_itself(peop
 
 
 def test_those_who_are_compared_with_are_named(people):
-    more = np.select([people.race == "B", people.race == "C"], [1.0, -0.1], 0.4)
+    more = np.select([people.race == "B", people.race == "C"], [1.0, 0.2], 0.5)
     text = audited(people, log_odds(people.risk) + more).verdict.text
     assert (
         "Compared with the error of the people in none of these groups, O/E is higher for B ("

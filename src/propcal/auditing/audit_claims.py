@@ -107,10 +107,13 @@ def _curve_regions(atoms: Atoms) -> list[Region]:
     log_odds = np.linspace(basis.low, basis.high, POINTS)
     design = basis(log_odds)
     covariance = np.linalg.pinv(fit.information)
-    error = np.sqrt(np.einsum("ij,ij->i", design @ covariance, design))
-    reach = np.sqrt(chdtri(columns.shape[1], ht.SIGNIFICANCE)) * error
+    variance = np.einsum("ij,ij->i", design @ covariance, design)
+    error = np.sqrt(variance)
+    width = np.sqrt(chdtri(columns.shape[1], ht.SIGNIFICANCE))
+    reach = width * error
     value = design @ fit.coefficients
-    sign = np.where(np.abs(value) > reach, np.sign(value), 0.0)
+    off = np.abs(value) > reach
+    sign = np.where(off, np.sign(value), 0.0)
     regions = []
     for region in _runs_of_errors(sign, expit(log_odds)):
         regions += _where_scores_are(region, atoms)
@@ -121,7 +124,8 @@ def _runs_of_errors(sign: FloatArray, scores: FloatArray) -> list[Region]:
     """Runs of scores where a curve is off in one direction (`sign` is not 0); the first
     begins at a score of 0, and the last ends at 1.
     """
-    starts = np.flatnonzero(np.diff(sign, prepend=np.nan))
+    changes = np.diff(sign, prepend=np.nan)
+    starts = np.flatnonzero(changes)
     ends = [*(starts[1:] - 1), len(sign) - 1]
     regions = []
     for first, last in zip(starts, ends):
@@ -138,9 +142,12 @@ def _where_scores_are(region: Region, atoms: Atoms) -> list[Region]:
     """A region, or the one or two scores in it if nobody has others: nothing is shown
     between them.
     """
-    inside = (atoms.score > region.low * UNIT) & (atoms.score < region.high * UNIT)
+    above_low = atoms.score > region.low * UNIT
+    below_high = atoms.score < region.high * UNIT
+    inside = above_low & below_high
     scores, index = np.unique(atoms.score[inside], return_inverse=True)
-    people = np.bincount(index, weights=atoms.people[inside])
+    people_inside = atoms.people[inside]
+    people = np.bincount(index, weights=people_inside)
     if not 0 < len(scores) <= MAX_SINGLE_SCORES or people.min() < MIN_ALIKE:
         return [region]
     single = from_grid(scores).tolist()
@@ -159,7 +166,8 @@ def _certain_region(atoms: Atoms, score: int) -> list[Region]:
     squares = float(atoms.weight_sq[alike].sum())
     if not squares:
         return []
-    rate = np.array([float(atoms.positives[alike].sum()) / weight])
+    events = float(atoms.positives[alike].sum())
+    rate = np.array([events / weight])
     effective = np.array([weight**2 / squares])
     low, high = exact_interval(rate, effective, ht.SIGNIFICANCE / 2)
     if score == 0:
@@ -379,9 +387,12 @@ def largest_errors(samples: Sequence[Sample]) -> list[Limits]:
     The first is of intervals that hold together. The second is of intervals whose ends
     are one-sided limits at 95 % each: a claim about all groups must pass each.
     """
-    confidences = 1 - (1 - CONFIDENCE) / max(len(samples), 1), 2 * CONFIDENCE - 1
-    limits = np.array([ratio_intervals(one, *confidences) for one in samples])
-    low, high = np.moveaxis(limits.reshape(-1, 2, 2), -1, 0)
+    n_groups = max(len(samples), 1)
+    confidences = 1 - (1 - CONFIDENCE) / n_groups, 2 * CONFIDENCE - 1
+    limits_of_groups = [ratio_intervals(one, *confidences) for one in samples]
+    limits = np.array(limits_of_groups)
+    pairs = limits.reshape(-1, 2, 2)
+    low, high = np.moveaxis(pairs, -1, 0)
     errors = np.maximum(1 - low, high - 1)
     return [(together, alone) for together, alone in errors.tolist()]
 
@@ -396,7 +407,8 @@ def events_needed(within: float, rate: float = 0.0, effect: float = 1.0) -> int:
     >>> events_needed(0.2), events_needed(0.1), events_needed(0.2, rate=0.5, effect=3.0)
     (82, 298, 123)
     """
-    of_rare_events = (normal_quantile(CONFIDENCE) / log1p(within)) ** 2
+    relative_error = normal_quantile(CONFIDENCE) / log1p(within)
+    of_rare_events = relative_error**2
     return ceil(of_rare_events * (1 - rate) * effect)
 
 
@@ -459,7 +471,8 @@ def _outside(row: Any, within: float) -> Claim:
 
 def _tested(groups: pd.DataFrame) -> list[Any]:
     """The rows of the groups tested."""
-    tested = groups[groups["kept"].astype(bool) & groups["certain_within"].notna()]
+    is_tested = groups["kept"].astype(bool) & groups["certain_within"].notna()
+    tested = groups[is_tested]
     return [row for _, row in tested.iterrows()]
 
 

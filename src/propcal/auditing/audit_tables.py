@@ -91,7 +91,8 @@ def smallest_alpha_table(
         by_algorithm = smallest_alpha_of(cells, criterion, gamma)
         by_definition = smallest_alpha_of(cells, criterion, None)
         rows.append({"algorithm": by_algorithm, "definition": by_definition})
-    return pd.DataFrame(rows, index=pd.Index(CRITERIA, name="name"))
+    criteria = pd.Index(CRITERIA, name="name")
+    return pd.DataFrame(rows, index=criteria)
 
 
 def tests_table(tests: Sequence[CalibrationTest]) -> pd.DataFrame:
@@ -117,23 +118,36 @@ def categories_table(
     score = cells.mean_score[g, j]
     gap = cells.gap[g, j]
     eligible = cells.eligible[g, j]
-    rate_low, rate_high = wilson_interval(rate, noise.effective[g, j], NORMAL_REACH)
+    effective = noise.effective[g, j]
+    rate_low, rate_high = wilson_interval(rate, effective, NORMAL_REACH)
     lowest_rate, highest_rate = rate_limits(cells, noise)
     low = lowest_rate[g, j] - score
     high = highest_rate[g, j] - score
     criterion = proportional(rule.rho)
-    detectable_gap = detectable(int(eligible.sum())) * noise.error[g, j]
+    standard_errors = detectable(int(eligible.sum()))
+    detectable_gap = standard_errors * noise.error[g, j]
 
-    too_small = [people < rule.min_people, cells.share[g, j] < min_share]
+    few = people < rule.min_people
+    small = cells.share[g, j] < min_share
+    too_small = [few, small]
     reason = np.select(too_small, [FEW_PEOPLE, SMALL_SHARE], FEW_DIFFERENT)
     # without limits of the gap nothing was tested
-    cases = [~eligible, np.isnan(low), any_error & (low > 0), any_error & (high < 0)]
+    untested = np.isnan(low)
+    too_low = any_error & (low > 0)
+    too_high = any_error & (high < 0)
+    cases = [~eligible, untested, too_low, too_high]
     finding = np.select(cases, [NOT_ENOUGH, UNTESTED, TOO_LOW, TOO_HIGH], CHANCE)
 
     names = [size.group.name for size in cells.collection.kept]
+    group_names = np.array(names, dtype=object)
+    bin_labels = np.array(cells.bins.labels, dtype=object)
+    proportional_gap = gap / criterion.allowance(rate)
+    cutoff = criterion.cutoff(rate, rule.alpha)
+    reason_if_unjudged = np.where(eligible, "", reason)
+    shown_detectable_gap = np.where(eligible, detectable_gap, np.nan)
     columns: dict[str, Any] = {
-        "group": np.array(names, dtype=object)[g],
-        "bin": np.array(cells.bins.labels, dtype=object)[j],
+        "group": group_names[g],
+        "bin": bin_labels[j],
         "people": people,
         "positives": cells.positives[g, j],
         "outcome_rate": rate,
@@ -141,13 +155,13 @@ def categories_table(
         "rate_high": rate_high,
         "mean_score": score,
         "gap": gap,
-        "proportional_gap": gap / criterion.allowance(rate),
-        "cutoff": criterion.cutoff(rate, rule.alpha),
+        "proportional_gap": proportional_gap,
+        "cutoff": cutoff,
         "eligible": eligible,
-        "reason": np.where(eligible, "", reason),
+        "reason": reason_if_unjudged,
         "low": low,
         "high": high,
-        "detectable_gap": np.where(eligible, detectable_gap, np.nan),
+        "detectable_gap": shown_detectable_gap,
         "finding": finding,
     }
     return pd.DataFrame(columns)
@@ -164,14 +178,16 @@ def labelled_categories(
         SMALL_SHARE: f"share below {min_share:.2g} of all",
         FEW_DIFFERENT: f"with repeat visits, {different}",
     }
-    return categories.assign(reason=categories["reason"].map(in_words))
+    reason = categories["reason"].map(in_words)
+    return categories.assign(reason=reason)
 
 
 def detectable(n_tests: int) -> float:
     """Standard errors by which a rate must be off to be found with 80 % probability by
     `n_tests`.
     """
-    critical = normal_quantile(1 - SIGNIFICANCE / (2 * max(n_tests, 1)))
+    n_tails = 2 * max(n_tests, 1)
+    critical = normal_quantile(1 - SIGNIFICANCE / n_tails)
     return critical + normal_quantile(POWER)
 
 
@@ -183,7 +199,8 @@ def groups_table(
     `explained_by` has the names of groups.
     """
     tests = _tests_of_groups(profiles, decisions.tests)
-    table = pd.DataFrame([_group_row(each, decisions, tests) for each in profiles])
+    rows = [_group_row(each, decisions, tests) for each in profiles]
+    table = pd.DataFrame(rows)
     groups = [profile.size.group for profile in profiles]
     table["explained_by"] = _explanations(table, groups, decisions, patterns)
     return table
@@ -198,7 +215,8 @@ def labelled_groups(
         return "; ".join(labels[name] for name in names)
 
     labelled = groups.copy()
-    labelled.insert(1, "label", groups["group"].map(labels))
+    label = groups["group"].map(labels)
+    labelled.insert(1, "label", label)
     labelled["reason"] = groups["reason"].map(identity.worded)
     labelled["explained_by"] = groups["explained_by"].map(in_words)
     return labelled
@@ -213,7 +231,8 @@ def _tests_of_groups(
     twins = [each.size.group.name for each in profiles if each.size.people == everybody]
     for name in twins:
         if name in by_name:
-            return by_name | dict.fromkeys(twins, by_name[name])
+            shared_test = by_name[name]
+            return by_name | dict.fromkeys(twins, shared_test)
     return by_name
 
 
@@ -227,7 +246,8 @@ def _explanations(
     names = table["group"].tolist()
     explanations: list[Sequence[str]] = [()] * len(names)
     if decisions.left:
-        inside = dict(zip(names, membership(groups, patterns)))
+        members = membership(groups, patterns)
+        inside = dict(zip(names, members))
         for i, finding in enumerate(table["finding"]):
             explanations[i] = explained_by(decisions, names[i], finding, inside)
     return pd.Series(explanations, index=table.index, dtype=object)
@@ -266,13 +286,26 @@ def _group_row(
     sample = profile.sample
     name = size.group.name
     counts = not size.left_out
-    test = tests.get(name) if counts else None
+    test = None
+    rank = 0
+    if counts:
+        test = tests.get(name)
+        rank = _ranks(decisions.claims).get(name, 0)
+    p_value = np.nan
+    if test is not None:
+        p_value = test.adjusted_p
+    design_effect = np.nan
+    if profile.measured:
+        design_effect = sample.variance_ratio
     rate = np.nan
     mean_score = np.nan
     if sample.total > 0:
         rate = sample.observed / sample.total
         mean_score = sample.expected / sample.total
-    certain_within, shown_within = decisions.certain.get(name, (np.nan, np.nan))
+    no_limits = (np.nan, np.nan)
+    certain_within, shown_within = decisions.certain.get(name, no_limits)
+    finding = group_finding(profile, test, tested=bool(tests))
+    compared = _compared(decisions.claims).get(name, "")
     row: dict[str, Any] = {
         "group": name,
         "people": size.people,
@@ -280,14 +313,14 @@ def _group_row(
         "kept": counts,
         "reason": size.left_out or profile.too_few,
         "missing": any(level is None for _, level in size.group.conditions),
-        "finding": group_finding(profile, test, tested=bool(tests)),
-        "rank": _ranks(decisions.claims).get(name, 0) if counts else 0,
-        "compared": _compared(decisions.claims).get(name, ""),
-        "p_value": np.nan if test is None else test.adjusted_p,
+        "finding": finding,
+        "rank": rank,
+        "compared": compared,
+        "p_value": p_value,
         "positives": sample.observed,
         "outcome_rate": rate,
         "mean_score": mean_score,
-        "design_effect": sample.variance_ratio if profile.measured else np.nan,
+        "design_effect": design_effect,
         "certain_within": certain_within,
         "shown_within": shown_within,
     }
@@ -350,11 +383,12 @@ def stacked_columns(columns_of: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame
     tables = [*columns_of.values()]
     names = [*tables[0]]
     lengths = [len(columns[names[0]]) for columns in tables]
-    groups = np.repeat(np.array([*columns_of], dtype=object), lengths)
-    together = {
-        name: np.concatenate([columns[name] for columns in tables]) for name in names
-    }
-    return pd.DataFrame({"group": groups, **together})
+    names_of_groups = np.array([*columns_of], dtype=object)
+    groups = np.repeat(names_of_groups, lengths)
+    together: dict[str, Any] = {"group": groups}
+    for name in names:
+        together[name] = np.concatenate([columns[name] for columns in tables])
+    return pd.DataFrame(together)
 
 
 SHARES = ("flagged", "sensitivity", "specificity", "ppv", "net_benefit")
@@ -399,9 +433,14 @@ def threshold_table(
     ppv = ratio(sensitivity * rate, flagged)
     shares = np.array([flagged, sensitivity, specificity, ppv])
     lows, highs = _share_intervals(table, shares)
-    table[[*SHARES]] = np.array([*shares, benefit]).T
-    table[[f"{name}_low" for name in SHARES]] = np.array([*lows, low]).T
-    table[[f"{name}_high" for name in SHARES]] = np.array([*highs, high]).T
+    share_values = np.array([*shares, benefit])
+    table[[*SHARES]] = share_values.T
+    low_names = [f"{name}_low" for name in SHARES]
+    low_values = np.array([*lows, low])
+    table[low_names] = low_values.T
+    high_names = [f"{name}_high" for name in SHARES]
+    high_values = np.array([*highs, high])
+    table[high_names] = high_values.T
     odds = odds_of(table["threshold"].to_numpy())
     table["avoided"] = (benefit - treat_all) / odds
     return table[[*AT_THRESHOLD]]
@@ -412,9 +451,11 @@ def _at_threshold(
 ) -> pd.DataFrame:
     """The rows of the groups that count, with their points of the decision curve."""
     first = groups.index == groups.index[0]
-    counted = groups[groups["kept"].astype(bool) | first]
+    shown = groups["kept"].astype(bool) | first
+    counted = groups[shown]
     curves = net_benefit.reindex(columns=["group", "threshold", *CURVE_COLUMNS])
-    points = curves[np.abs(curves["threshold"] - threshold) < NEAR]
+    distance = np.abs(curves["threshold"] - threshold)
+    points = curves[distance < NEAR]
     if len(curves) and points.empty:
         raise refused("other threshold", t=threshold)
     curves_there = points.drop(columns="threshold")
@@ -429,8 +470,11 @@ def _share_intervals(
     people = table["people"].to_numpy(np.float64)
     effect = table["design_effect"].to_numpy(np.float64)
     rate = table["outcome_rate"].to_numpy(np.float64)
-    of_whom = np.array([np.ones(len(table)), rate, 1 - rate, shares[0]])
+    everybody = np.ones(len(table))
+    of_whom = np.array([everybody, rate, 1 - rate, shares[0]])
     n = people / effect * of_whom
     with np.errstate(invalid="ignore", divide="ignore"):
         low, high = wilson_interval(shares, n, NORMAL_REACH)
-        return np.where(n > 0, low, np.nan), np.where(n > 0, high, np.nan)
+        low = np.where(n > 0, low, np.nan)
+        high = np.where(n > 0, high, np.nan)
+        return low, high

@@ -98,11 +98,16 @@ def worst_interval(
     (0.467, 0.2, 0.4)
     """
     order = np.argsort(score, kind="stable")
-    ranked, first = np.unique(score[order], return_index=True)
-    residual = (positives - weight * score)[order]
+    ranked_score = score[order]
+    ranked, first = np.unique(ranked_score, return_index=True)
+    residuals = positives - weight * score
+    residual = residuals[order]
     of_scores = np.add.reduceat(residual, first)
-    running = np.concatenate([[0.0], np.cumsum(of_scores)]) / weight.sum()
-    begin, end = sorted((int(np.argmax(running)), int(np.argmin(running))))
+    sums = np.concatenate([[0.0], np.cumsum(of_scores)])
+    running = sums / weight.sum()
+    highest = int(np.argmax(running))
+    lowest = int(np.argmin(running))
+    begin, end = sorted((highest, lowest))
     while begin + 1 < end and running[begin + 1] == running[begin]:
         begin += 1  # the shortest of intervals with the same sum
     if begin == end:
@@ -118,10 +123,14 @@ def range_tail(sigma: FloatArray) -> FloatArray:
     """The probability that the range of a Brownian motion on [0, 1] exceeds given
     numbers.
     """
-    x = np.maximum(np.asarray(sigma, dtype=np.float64), 0.05)[..., None]
+    at_least = np.maximum(np.asarray(sigma, dtype=np.float64), 0.05)
+    x = at_least[..., None]
     frequency = (np.arange(200) + 0.5) * np.pi
-    terms = (8 / x**2 + 2 / frequency**2) * np.exp(-2 * (frequency / x) ** 2)
-    return np.asarray(np.clip(1 - terms.sum(axis=-1), 0.0, 1.0))
+    factor = 8 / x**2 + 2 / frequency**2
+    decay = np.exp(-2 * (frequency / x) ** 2)
+    terms = factor * decay
+    tail = 1 - terms.sum(axis=-1)
+    return np.asarray(np.clip(tail, 0.0, 1.0))
 
 
 def smooth_ece(score: FloatArray, weight: FloatArray, positives: FloatArray) -> float:
@@ -148,29 +157,39 @@ def _at_width(
     """The mean absolute residual, smoothed by a kernel of the given width on a fine
     grid.
     """
-    n_grid = max(2000, round(20 / width)) // 2 + 1
+    n_points = max(2000, round(20 / width))
+    n_grid = n_points // 2 + 1
     grid = np.linspace(0, 1, n_grid)
     place = score * (n_grid - 1)
     cell = np.clip(place.astype(np.int64), 0, n_grid - 2)
     part = place - cell
 
-    kernel = _gaussian(grid - 0.5, width) / _area(width)
+    bell = _gaussian(grid - 0.5, width)
+    kernel = bell / _area(width)
     # of the transforms, so large that they do not wrap around
     size = 1 << (4 * n_grid).bit_length()
-    points = np.linspace(0, 1, max(round(10 / width), 200))
+    n_places = max(round(10 / width), 200)
+    points = np.linspace(0, 1, n_places)
 
     def smoothed(column: FloatArray) -> FloatArray:
-        masses = np.bincount(cell, (1 - part) * column, n_grid)
-        masses = masses + np.bincount(cell + 1, part * column, n_grid)
+        below = (1 - part) * column
+        masses = np.bincount(cell, below, n_grid)
+        above = part * column
+        masses = masses + np.bincount(cell + 1, above, n_grid)
         mirrored = np.concatenate([masses[:0:-1], masses, masses[-2::-1]])
-        transform = np.fft.rfft(mirrored, size) * np.fft.rfft(kernel, size)
+        of_masses = np.fft.rfft(mirrored, size)
+        of_kernel = np.fft.rfft(kernel, size)
+        transform = of_masses * of_kernel
         convolved = np.fft.irfft(transform, size)
         first = n_grid - 1 + n_grid // 2
-        return np.asarray(np.interp(points, grid, convolved[first : first + n_grid]))
+        inner = convolved[first : first + n_grid]
+        return np.asarray(np.interp(points, grid, inner))
 
     density = smoothed(weight) + 1e-4  # a little, so that nothing is divided by zero
-    mean_residual = np.abs(smoothed(residual) / density)
-    return float(np.sum(mean_residual * density) / np.sum(density))
+    mean_excess = smoothed(residual) / density
+    mean_residual = np.abs(mean_excess)
+    total_residual = np.sum(mean_residual * density)
+    return float(total_residual / np.sum(density))
 
 
 def bin_free_measures(
@@ -248,7 +267,8 @@ def _samples(atoms: Atoms, sizes: Sequence[GroupSize]) -> Iterator[Sample]:
     """The people of each group."""
     everybody = Sample.of(atoms)
     pattern_of_atom = atoms.pattern_index()
-    for members in membership([size.group for size in sizes], atoms.patterns):
+    named_groups = [size.group for size in sizes]
+    for members in membership(named_groups, atoms.patterns):
         yield everybody.where(members[pattern_of_atom])
 
 
@@ -271,18 +291,23 @@ def bin_free_table(
         errors.append(_error_of_mean(sample))
 
     error = np.array(errors)
-    sigma = ratio([interval.ecce for interval in worst], error, 0.0)
+    distances = [interval.ecce for interval in worst]
+    sigma = ratio(distances, error, 0.0)
     simulated = _by_chance(atoms, sizes, n_draws, rng)
-    largest_sigma = ratio(simulated.ecce, error, 0.0).max(axis=1)
+    drawn_sigma = ratio(simulated.ecce, error, 0.0)
+    largest_sigma = drawn_sigma.max(axis=1)
 
     def sigma_p(g: int) -> tuple[float, float]:
-        return float(range_tail(sigma[g])), _tail_share(largest_sigma >= sigma[g])
+        single = float(range_tail(sigma[g]))
+        adjusted = _tail_share(largest_sigma >= sigma[g])
+        return single, adjusted
 
     smooth_p = _smooth_p(simulated.smooth, simulated.smooth_observed)
     rows = []
     for g, size in enumerate(sizes):
         interval = worst[g]
-        ecce = _row(size, "ecce", interval.ecce, simulated.ecce[:, g], sigma_p(g))
+        drawn_ecce = simulated.ecce[:, g]
+        ecce = _row(size, "ecce", interval.ecce, drawn_ecce, sigma_p(g))
         ecce["sigma"] = sigma[g]
         ecce["low"] = interval.low
         ecce["high"] = interval.high
@@ -294,7 +319,8 @@ def bin_free_table(
     top = int(np.argmax(sigma))
     of_everybody = float(errors[0])
     value = sigma[top] * of_everybody
-    mce = _row(sizes[top], "mce", value, largest_sigma * of_everybody, sigma_p(top))
+    drawn_mce = largest_sigma * of_everybody
+    mce = _row(sizes[top], "mce", value, drawn_mce, sigma_p(top))
     rows.append(mce | {"sigma": sigma[top]})
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
@@ -308,13 +334,15 @@ def _row(
 ) -> dict[str, Any]:
     """A measure, what chance shows of it, its p-value and the adjusted one."""
     p_value, adjusted_p = p_values
+    median = float(np.median(drawn))
+    high = float(np.quantile(drawn, 0.95))
     return {
         "group": size.group.name,
         "people": size.people,
         "measure": measure,
         "value": value,
-        "chance_median": float(np.median(drawn)),
-        "chance_95": float(np.quantile(drawn, 0.95)),
+        "chance_median": median,
+        "chance_95": high,
         "p_value": p_value,
         "adjusted_p": adjusted_p,
     }
@@ -322,7 +350,9 @@ def _row(
 
 def _error_of_mean(sample: Sample) -> float:
     """The standard error of the mean residual of a perfect score."""
-    variance = np.sum(sample.weight_sq * sample.score * (1 - sample.score))
+    score = sample.score
+    variances = sample.weight_sq * score * (1 - score)
+    variance = np.sum(variances)
     return float(np.sqrt(variance) / sample.total)
 
 
@@ -330,7 +360,8 @@ def _tail_share(at_least: Any) -> float:
     """How often chance gives as much, with the data themselves counted as one of the
     draws.
     """
-    return float((1 + np.sum(at_least)) / (1 + len(at_least)))
+    n_reached = 1 + np.sum(at_least)
+    return float(n_reached / (1 + len(at_least)))
 
 
 class _ChanceMeasures(NamedTuple):
@@ -348,16 +379,20 @@ def _by_chance(
 ) -> _ChanceMeasures:
     """Measures of outcomes drawn from the score."""
     cells = _cells(atoms)
-    n_draws = max(min(n_draws, MOST_NUMBERS // len(cells.weight)), MIN_DRAWS)
+    most_draws = MOST_NUMBERS // len(cells.weight)
+    n_draws = max(min(n_draws, most_draws), MIN_DRAWS)
     residuals = _drawn_residuals(cells, n_draws, rng)
     ecce, smooth = np.empty((2, n_draws + 1, len(sizes)))
-    inside = membership([size.group for size in sizes], atoms.patterns)
+    groups = [size.group for size in sizes]
+    inside = membership(groups, atoms.patterns)
     for g, members in enumerate(inside):
         rows = np.flatnonzero(members[cells.pattern])
-        first = np.flatnonzero(np.diff(cells.cell[rows], prepend=-1))  # cells ascend
+        cell_of_row = cells.cell[rows]
+        first = np.flatnonzero(np.diff(cell_of_row, prepend=-1))  # cells ascend
         sums = np.add.reduceat(residuals[rows], first, axis=0)
         weight = np.add.reduceat(cells.weight[rows], first)
-        score_sum = np.add.reduceat(cells.weight[rows] * cells.mean[rows], first)
+        weighted_score = cells.weight[rows] * cells.mean[rows]
+        score_sum = np.add.reduceat(weighted_score, first)
         total = float(weight.sum())
 
         ecce[:, g] = _ecce(sums, total)
@@ -387,7 +422,8 @@ def _drawn_residuals(
     begin = 0
     for positives in draw_outcomes(cells.people, cells.mean, n_draws, rng, block=block):
         end = begin + len(positives)
-        excess = (positives / cells.people - cells.mean) * cells.weight
+        deviation = positives / cells.people - cells.mean
+        excess = deviation * cells.weight
         residuals[:, begin:end] = excess.T
         begin = end
     return residuals
@@ -399,7 +435,8 @@ def _smooth_p(drawn: FloatArray, observed: FloatArray) -> list[tuple[float, floa
     """
     median, high = np.quantile(drawn, (0.5, 0.95), axis=0)
     unit = np.maximum(high - median, 1e-12)
-    largest = ((drawn - median) / unit).max(axis=1)
+    sizes_of_draws = (drawn - median) / unit
+    largest = sizes_of_draws.max(axis=1)
     sizes = (observed - median) / unit
     p_values = []
     for drawn_of_group, value, size in zip(drawn.T, observed, sizes):
@@ -428,8 +465,10 @@ def _cells(atoms: Atoms) -> _PatternCells:
     score = atoms.score / 2.0**32
     order = np.argsort(score, kind="stable")
     rank = np.empty(len(score))
-    rank[order] = np.cumsum(atoms.weight[order]) / atoms.weight.sum()
-    cell = np.minimum((rank * N_CELLS * (1 - 1e-12)).astype(np.int64), N_CELLS - 1)
+    running = np.cumsum(atoms.weight[order])
+    rank[order] = running / atoms.weight.sum()
+    cell_number = (rank * N_CELLS * (1 - 1e-12)).astype(np.int64)
+    cell = np.minimum(cell_number, N_CELLS - 1)
     n_patterns = len(atoms.patterns)
     place = cell * n_patterns + atoms.pattern_index()
 
@@ -441,19 +480,23 @@ def _cells(atoms: Atoms) -> _PatternCells:
     expected = sums(atoms.weight * score)
     used = np.flatnonzero(weight)
     effective = np.rint(weight[used] ** 2 / squares[used])
+    people = np.maximum(effective, 1)
+    mean = expected[used] / weight[used]
+    excess = sums(atoms.positives) - expected
     return _PatternCells(
         pattern=used % n_patterns,
         cell=used // n_patterns,
         weight=weight[used],
-        people=np.maximum(effective, 1).astype(np.int64),
-        mean=np.clip(expected[used] / weight[used], 0, 1),
-        excess=(sums(atoms.positives) - expected)[used],
+        people=people.astype(np.int64),
+        mean=np.clip(mean, 0, 1),
+        excess=excess[used],
     )
 
 
 def _gaussian(distance: FloatArray, width: float) -> FloatArray:
     """A Gaussian kernel, without its constant."""
-    return np.asarray(np.exp(-(distance**2) / (2 * width**2)))
+    exponent = -(distance**2) / (2 * width**2)
+    return np.asarray(np.exp(exponent))
 
 
 def _area(width: float) -> float:
@@ -472,7 +515,9 @@ def _smoothed(
     for place in mirrored:
         kernel += _gaussian(KERNEL_POINTS - place, width)
     kernel = (kernel / _area(width)).astype(sums.dtype)
-    return np.asarray(np.abs(kernel @ sums).mean(axis=0, dtype=np.float64) / total)
+    error = np.abs(kernel @ sums)
+    mean_error = error.mean(axis=0, dtype=np.float64)
+    return np.asarray(mean_error / total)
 
 
 def _where_equal(by_width: FloatArray) -> FloatArray:
@@ -480,14 +525,16 @@ def _where_equal(by_width: FloatArray) -> FloatArray:
     interpolation.
     """
     above = by_width - WIDTHS[:, None]
-    last_above = np.clip((above > 0).sum(axis=0) - 1, 0, len(WIDTHS) - 2)
+    n_above = (above > 0).sum(axis=0)
+    last_above = np.clip(n_above - 1, 0, len(WIDTHS) - 2)
     draw = np.arange(by_width.shape[1])
     first = above[last_above, draw]
     second = above[last_above + 1, draw]
     slope = np.where(first > second, first - second, 1.0)
     part = np.clip(first / slope, 0.0, 1.0)
-    step = WIDTHS[last_above + 1] - WIDTHS[last_above]
-    return np.asarray(WIDTHS[last_above] + part * step)
+    width = WIDTHS[last_above]
+    step = WIDTHS[last_above + 1] - width
+    return np.asarray(width + part * step)
 
 
 @dataclass(frozen=True, eq=False)
@@ -517,5 +564,6 @@ class BinFree:
     def __repr__(self) -> str:
         if self.table.empty:
             return self.sentence
-        shown = self.table[[*SHOWN]].round(3).to_string(index=False, na_rep="-")
+        rounded = self.table[[*SHOWN]].round(3)
+        shown = rounded.to_string(index=False, na_rep="-")
         return f"{self.sentence}\n\n{shown}"

@@ -149,8 +149,9 @@ def labelled_claims(
 def with_numbers(claim: Claim, groups: pd.DataFrame, categories: pd.DataFrame) -> Claim:
     """A claim with the numbers of the tables beside it, which may be protected."""
     if claim.kind == "cell":
-        own = (categories["group"] == claim.who) & (categories["bin"] == claim.bin)
-        cell = categories[own].iloc[-1]
+        of_group = categories["group"] == claim.who
+        in_range = categories["bin"] == claim.bin
+        cell = categories[of_group & in_range].iloc[-1]
         return replace(claim, **numbers_of(cell, "outcome_rate", "rate"))
     if not claim.who:
         return claim
@@ -201,12 +202,9 @@ def with_others(claim: Claim, groups: pd.DataFrame) -> Claim:
         others = float(events / expected)
     if claim.others > 0 and others > 0:
         factor = others / claim.others
-    return replace(
-        claim,
-        others=others,
-        others_low=claim.others_low * factor,
-        others_high=claim.others_high * factor,
-    )
+    others_low = claim.others_low * factor
+    others_high = claim.others_high * factor
+    return replace(claim, others=others, others_low=others_low, others_high=others_high)
 
 
 @dataclass(frozen=True, eq=False)

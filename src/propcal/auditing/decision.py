@@ -83,8 +83,10 @@ def gap_test(
 
     found = float(np.abs(z).max())
     by_chance = _largest_by_chance(variance, inside, table.eligible)
-    p_value = float((1 + np.sum(by_chance >= found)) / (1 + len(by_chance)))
-    limit = float(np.quantile(by_chance, 1 - BEYOND_LIMIT, method="higher"))
+    n_reached = 1 + np.sum(by_chance >= found)
+    p_value = float(n_reached / (1 + len(by_chance)))
+    limit_by_chance = np.quantile(by_chance, 1 - BEYOND_LIMIT, method="higher")
+    limit = float(limit_by_chance)
     # the last digits differ between machines
     return GapTest(found, p_value, round(limit, 9))
 
@@ -102,12 +104,16 @@ def _gaps_in_errors(
     groups, bins = np.nonzero(table.eligible)
     n_patterns = inside.shape[1]
     weight = table.weight[groups, bins].astype(np.float64)
-    squares = _pattern_sums(cells.weight * cells.typical, cells, table, n_patterns)
-    typical = (squares @ inside.T)[bins, groups] / weight
+    weighted_sizes = cells.weight * cells.typical
+    squares = _pattern_sums(weighted_sizes, cells, table, n_patterns)
+    squares_of_groups = squares @ inside.T
+    typical = squares_of_groups[bins, groups] / weight
     # half a person more or less: outcomes are whole, and rare ones jump
     half_person = chance.HALF_OUTCOME_SQ * typical**2
-    spread = (variance @ inside.T)[bins, groups] + half_person
-    return table.gap[groups, bins] * weight / np.sqrt(spread * effect[bins])
+    variance_of_groups = variance @ inside.T
+    spread = variance_of_groups[bins, groups] + half_person
+    error = np.sqrt(spread * effect[bins])
+    return table.gap[groups, bins] * weight / error
 
 
 def _refine_largest(
@@ -119,10 +125,13 @@ def _refine_largest(
 ) -> None:
     """Replace the largest gaps (in place) by normal numbers of their exact p-value."""
     groups, bins = np.nonzero(table.eligible)
-    for i in np.argsort(-np.abs(z), kind="stable")[:MOST_EXACT]:
+    largest_first = np.argsort(-np.abs(z), kind="stable")
+    for i in largest_first[:MOST_EXACT]:
         if not EXACT_FROM <= abs(z[i]) <= EXACT_UP_TO:
             continue
-        members = inside[groups[i]][cells.pattern] & (cells.bin_index == bins[i])
+        patterns_inside = inside[groups[i]]
+        in_bin = cells.bin_index == bins[i]
+        members = patterns_inside[cells.pattern] & in_bin
         positives = float(table.positives[groups[i], bins[i]])
         effect_of_bin = float(effect[bins[i]])
         _, p = ht.group_p_value(cells, members, positives, effect=effect_of_bin)
@@ -134,7 +143,8 @@ def _pattern_sums(
     column: FloatArray, cells: chance.ScoreCells, table: Categories, n_patterns: int
 ) -> FloatArray:
     """Sums of a column of the cells within each bin and pattern."""
-    sums = np.zeros((len(table.bins), n_patterns))
+    shape = (len(table.bins), n_patterns)
+    sums = np.zeros(shape)
     np.add.at(sums, (cells.bin_index, cells.pattern), column)
     return sums
 
@@ -159,11 +169,14 @@ def _largest_by_chance(
         covariance = (members * part) @ members.T
         error = np.sqrt(np.diag(covariance))
         if len(part) > len(error):
-            root = symmetric_root(covariance / error[:, None] / error)
+            correlation = covariance / error[:, None] / error
+            root = symmetric_root(correlation)
         else:
             root = members * np.sqrt(part) / error[:, None]
-        gaps = rng.standard_normal((DRAWS, root.shape[1])) @ root.T
-        np.maximum(largest, np.abs(gaps).max(axis=1), out=largest)
+        normal = rng.standard_normal((DRAWS, root.shape[1]))
+        gaps = normal @ root.T
+        largest_of_draw = np.abs(gaps).max(axis=1)
+        np.maximum(largest, largest_of_draw, out=largest)
     return largest
 
 
@@ -191,7 +204,8 @@ def decide(
         families[family].append((size.group.name, test))
 
     if not judged.too_few(everybody):
-        families[ht.OVERALL].append((ht.SLOPE, ht.slope_test(everybody)))
+        slope = ht.slope_test(everybody)
+        families[ht.OVERALL].append((ht.SLOPE, slope))
         repeated = CLUSTER in atoms.patterns.attributes
         if not repeated or everybody.n_clusters >= FEWEST_CLUSTERS:
             effect = repeat_effect(atoms) if effect is None else effect
@@ -199,11 +213,13 @@ def decide(
             families[ht.SHAPE] = ht.shape_tests(heavier, table.collection)
 
     largest = gap_test(cells, table, bare.patterns, bin_effects)
-    families[ht.CELLS] = [(ht.CATEGORIES, (largest.statistic, largest.p_value))]
+    gap_result = (largest.statistic, largest.p_value)
+    families[ht.CELLS] = [(ht.CATEGORIES, gap_result)]
     known = {}
     for family, tests in families.items():
         known[family] = [(name, (z, p)) for name, (z, p) in tests if not np.isnan(p)]
-    return ht.adjust(known, ht.shares_for(everybody)), largest.limit
+    shares = ht.shares_for(everybody)
+    return ht.adjust(known, shares), largest.limit
 
 
 def errors_found_in(data: FittingData, settings: Settings) -> FoundErrors:
@@ -220,12 +236,15 @@ def errors_found_in(data: FittingData, settings: Settings) -> FoundErrors:
     table = replace(table, eligible=table.eligible & enough)
 
     groups = settings.definition()
+    everybody = Sample.of(rows)
+    sizes = audited_groups(data.atoms, groups)
+    judged = JudgedGroups.of(data.atoms)
     tests, limit = decide(
         rows,
-        Sample.of(rows),
+        everybody,
         table,
-        audited_groups(data.atoms, groups),
-        JudgedGroups.of(data.atoms),
+        sizes,
+        judged,
         effects,
         data.effect,
     )
@@ -251,20 +270,23 @@ def group_tests(
     """Each group that is large enough, with the standardised excess of its events and
     the p-value.
     """
-    inside = membership([size.group for size in sizes], bare.patterns)
+    groups = [size.group for size in sizes]
+    inside = membership(groups, bare.patterns)
     sums = _GroupSums(inside)
     positives = sums(bare.pattern_sums(bare.positives))
     chosen = _tested_groups(bare, sums, cells, sizes, judged)
     repeated = bare is not atoms
     if repeated:
-        clustered = membership([sizes[i].group for i in chosen], atoms.patterns)
+        chosen_groups = [sizes[i].group for i in chosen]
+        clustered = membership(chosen_groups, atoms.patterns)
         pattern_of_atom = atoms.pattern_index()
 
     tests = []
     for place, i in enumerate(chosen):
         members = inside[i][cells.pattern]
         if repeated:
-            sample = everybody.where(clustered[place][pattern_of_atom])
+            atoms_inside = clustered[place][pattern_of_atom]
+            sample = everybody.where(atoms_inside)
             test = ht.clustered_p_value(cells, members, sample, everybody)
         else:
             exact = len(chosen) <= MANY_GROUPS
@@ -295,12 +317,14 @@ def _tested_groups(
     judged: JudgedGroups,
 ) -> list[int]:
     """The places of the groups that count, and are large enough to be tested."""
-    people = sums(atoms.pattern_sums(atoms.people)).astype(int)
+    people_of_pattern = atoms.pattern_sums(atoms.people)
+    people = sums(people_of_pattern).astype(int)
     weight = sums(atoms.pattern_sums(atoms.weight))
     squares = sums(atoms.pattern_sums(atoms.weight_sq))
     effective = ratio(weight**2, squares, 0.0)
     score_sums = cells.weight * cells.score
-    expected = sums(np.bincount(cells.pattern, score_sums, len(atoms.patterns)))
+    expected_of_pattern = np.bincount(cells.pattern, score_sums, len(atoms.patterns))
+    expected = sums(expected_of_pattern)
 
     columns = (people, effective, expected, weight)
     numbers = zip(*(column.tolist() for column in columns))

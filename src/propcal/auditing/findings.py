@@ -119,21 +119,28 @@ class AuditedPeople:
         weight = atoms.weight.astype(np.float64)
         total_weight = float(weight.sum())
         positives = float(atoms.positives.sum())
-        heaviest = float(ratio(atoms.weight_sq, weight, 0.0).max())
+        mean_weight = ratio(atoms.weight_sq, weight, 0.0)
+        heaviest = float(mean_weight.max())
         with_missing = [
             name
             for name, levels in zip(patterns.attributes, patterns.levels)
             if None in levels
         ]
-        missing = np.rint(counts.missing.people.sum(axis=0)).astype(int).ravel()
+        n_missing = counts.missing.people.sum(axis=0)
+        missing = np.rint(n_missing).astype(int).ravel()
         at_ends = counts.at_ends.people[..., 1].sum()
+        outcome_rate = positives / total_weight
+        missing_people = dict(zip(with_missing, missing.tolist()))
+        heaviest_share = heaviest / total_weight
+        effective = total_weight**2 / float(atoms.weight_sq.sum())
+        left_out = LeftOutReport.of(atoms)
         return cls(
             patterns=patterns,
             people=atoms.n_people,
             positives=positives,
             weight=total_weight,
-            outcome_rate=positives / total_weight,
-            missing=dict(zip(with_missing, missing.tolist())),
+            outcome_rate=outcome_rate,
+            missing=missing_people,
             at_ends=round(float(at_ends)),
             resolution_bits=atoms.resolution_bits,
             rounding=rounding,
@@ -141,10 +148,10 @@ class AuditedPeople:
             soft_labels=atoms.soft_labels,
             clusters=clusters,
             rows=atoms.weighted_rows,
-            heaviest=heaviest / total_weight,
-            effective=total_weight**2 / float(atoms.weight_sq.sum()),
+            heaviest=heaviest_share,
+            effective=effective,
             fingerprint=atoms.fingerprint(),
-            left_out=LeftOutReport.of(atoms),
+            left_out=left_out,
             unused_id=atoms.unused_id,
         )
 
@@ -307,16 +314,18 @@ def find(
     if atoms.shared is not None:
         shared_losses = _loss_bounds(atoms, table, rule)
     claims = _all_claims(decisions, shown, cells_unsure=ranges_unsure(shared_losses))
+    audited = AuditedPeople.of(bare, counts, everybody.n_clusters, rounding)
+    min_share = rule.share_of(table.bins)
     return Findings(
         rule=rule,
-        people=AuditedPeople.of(bare, counts, everybody.n_clusters, rounding),
+        people=audited,
         table=table,
         noise=noise,
         profiles=measured,
         shown=shown,
         claims=claims,
         untested=untested,
-        min_share=rule.share_of(table.bins),
+        min_share=min_share,
         fitted_on_these=fitted_on_these,
         counts=counts,
         shared=None if atoms.shared is None else atoms,
@@ -335,16 +344,20 @@ def _tables(
     """What is shown of groups, cells, curves and thresholds."""
     min_share = rule.share_of(table.bins)
     any_error = decisions.any_error
+    shown_groups = groups_table(measured, decisions, patterns)
+    categories = categories_table(table, noise, rule, min_share, any_error=any_error)
+    typical_gaps = debiased(table, noise, rule.rho)
+    smallest_alpha = smallest_alpha_table(table, gamma=rule.gamma, rho=rule.rho)
     return AuditTables(
-        groups=groups_table(measured, decisions, patterns),
-        categories=categories_table(table, noise, rule, min_share, any_error=any_error),
+        groups=shown_groups,
+        categories=categories,
         losses=losses(table, noise, rule.rho),
-        debiased=debiased(table, noise, rule.rho),
+        debiased=typical_gaps,
         curves=stacked(measured, "curve"),
         net_benefit=stacked(measured, "thresholds"),
         distribution=stacked(measured, "bars"),
         tests=tests_table(decisions.tests),
-        smallest_alpha=smallest_alpha_table(table, gamma=rule.gamma, rho=rule.rho),
+        smallest_alpha=smallest_alpha,
     )
 
 

@@ -49,7 +49,8 @@ class ScoreValues:
 
     def between(self, low: float, high: float) -> ScoreValues:
         """The scores from `low` to below `high`."""
-        return self.where((self.score >= low) & (self.score < high))
+        inside = (self.score >= low) & (self.score < high)
+        return self.where(inside)
 
     def where(self, chosen: BoolArray) -> ScoreValues:
         """Some of the scores."""
@@ -96,10 +97,12 @@ class Headcount:
             sums = np.bincount(bucket, weights=column, minlength=n_buckets)
             return np.asarray(inside @ sums.reshape(-1, n_parts))
 
-        weight = np.array([total(bare.positives), total(bare.weight - bare.positives)])
+        others = bare.weight - bare.positives
+        weight = np.array([total(bare.positives), total(others)])
         weight = np.where(weight < ROUNDING, 0.0, weight)  # of running sums
         together = weight.sum(axis=0)
-        score = ratio(total(bare.weight * from_grid(bare.score)), together)
+        score_sum = bare.weight * from_grid(bare.score)
+        score = ratio(total(score_sum), together)
 
         sums = np.zeros(n_buckets, dtype=np.uint64)
         np.add.at(sums, bucket, bare.record_keys())  # modulo 2**64
@@ -110,9 +113,11 @@ class Headcount:
         people = weight
         different = weight
         if not bare.frequencies:
-            people = weight * (total(bare.people) / np.maximum(together, TINY))
+            people_per_weight = total(bare.people) / np.maximum(together, TINY)
+            people = weight * people_per_weight
             other_squares = bare.weight_sq - bare.positives_sq
-            squares = np.array([total(bare.positives_sq), total(other_squares)])
+            squares_of_events = total(bare.positives_sq)
+            squares = np.array([squares_of_events, total(other_squares)])
             different = ratio(weight**2, squares, 0.0)
         if CLUSTER in atoms.patterns.attributes:
             filled = _filled_clusters(atoms, members, place, n_parts)
@@ -130,17 +135,21 @@ class Headcount:
         """Of each part and all parts after it together."""
 
         def added(values: Any) -> Any:
-            return np.cumsum(values[..., ::-1], axis=-1)[..., ::-1]
+            from_the_end = np.cumsum(values[..., ::-1], axis=-1)
+            return from_the_end[..., ::-1]
 
         people = added(self.people)
         total = people.sum(axis=0)
-        expected = added(np.nan_to_num(self.score) * self.people.sum(axis=0))
-        score = np.where(total > 0, expected / np.maximum(total, TINY), np.nan)
+        expected_in_part = np.nan_to_num(self.score) * self.people.sum(axis=0)
+        expected = added(expected_in_part)
+        mean = expected / np.maximum(total, TINY)
+        score = np.where(total > 0, mean, np.nan)
         different = people
         if not np.array_equal(self.people, self.different):
             # at least as many as in any of the parts
             from_top = self.different[..., ::-1]
-            different = np.maximum.accumulate(from_top, axis=-1)[..., ::-1]
+            largest = np.maximum.accumulate(from_top, axis=-1)
+            different = largest[..., ::-1]
         return Headcount(people, different, score, added(self.key))
 
     @classmethod
@@ -151,12 +160,11 @@ class Headcount:
             flat = [array.reshape(*array.shape[:n_leading], -1) for array in arrays]
             return np.concatenate(flat, axis=-1)
 
-        return cls(
-            people=in_a_row([part.people for part in parts], 1),
-            different=in_a_row([part.different for part in parts], 1),
-            score=in_a_row([part.score for part in parts], 0),
-            key=in_a_row([part.key for part in parts], 0),
-        )
+        people = in_a_row([part.people for part in parts], 1)
+        different = in_a_row([part.different for part in parts], 1)
+        score = in_a_row([part.score for part in parts], 0)
+        key = in_a_row([part.key for part in parts], 0)
+        return cls(people, different, score, key)
 
 
 def _filled_clusters(
@@ -167,9 +175,11 @@ def _filled_clusters(
     bucket = atoms.pattern_index() * n_parts + place(atoms)
     n_buckets = len(atoms.patterns) * n_parts
     filled = []
-    for weight in (atoms.positives, atoms.weight - atoms.positives):
+    others = atoms.weight - atoms.positives
+    for weight in (atoms.positives, others):
         sums = np.bincount(bucket, weights=weight, minlength=n_buckets)
-        occupied = (sums > ROUNDING).reshape(-1, n_parts).astype(np.float64)
+        is_filled = sums > ROUNDING
+        occupied = is_filled.reshape(-1, n_parts).astype(np.float64)
         filled.append(filled_clusters(atoms, inside, occupied))
     return np.array(filled)
 
@@ -188,13 +198,14 @@ def score_values(atoms: Atoms, inside: BoolArray) -> list[ScoreValues] | None:
     for members in inside:
         rows = np.flatnonzero(members[pattern])
         score = place[rows]
-        people: Any = np.bincount(score, weights=atoms.people[rows], minlength=n_scores)
-        events: Any = np.bincount(
-            score, weights=atoms.positives[rows], minlength=n_scores
-        )
+        row_people = atoms.people[rows]
+        people: Any = np.bincount(score, weights=row_people, minlength=n_scores)
+        row_events = atoms.positives[rows]
+        events: Any = np.bincount(score, weights=row_events, minlength=n_scores)
         different = people
         if cluster is not None:
-            pairs = np.unique(score * N_CLUSTERS + cluster[rows])
+            cluster_of_score = score * N_CLUSTERS + cluster[rows]
+            pairs = np.unique(cluster_of_score)
             n_clusters = np.bincount(pairs // N_CLUSTERS, minlength=n_scores)
             different = n_clusters.astype(np.float64)
         key = np.zeros(n_scores, dtype=np.uint64)
@@ -255,18 +266,23 @@ class Counts:
             return np.searchsorted(edges, people.score, side="right")
 
         def is_at_end(people: Atoms) -> IntArray:
-            return np.isin(people.score, certain).astype(np.int64)
+            at_end = np.isin(people.score, certain)
+            return at_end.astype(np.int64)
 
         between = Headcount.of(atoms, members, thresholds_reached, len(edges) + 1)
+        ranges = Headcount.of(atoms, members, risk_range, len(bins))
+        flagged = between.from_top().part(slice(1, None))
+        at_ends = Headcount.of(atoms, everybody, is_at_end, 2)
+        values = score_values(atoms, members(atoms.patterns))
         return cls(
             groups=tuple(groups),
             bins=bins,
             totals=Headcount.of(atoms, members),
-            ranges=Headcount.of(atoms, members, risk_range, len(bins)),
-            flagged=between.from_top().part(slice(1, None)),
+            ranges=ranges,
+            flagged=flagged,
             missing=Headcount.of(atoms, _without_a_value),
-            at_ends=Headcount.of(atoms, everybody, is_at_end, 2),
-            values=score_values(atoms, members(atoms.patterns)),
+            at_ends=at_ends,
+            values=values,
             thresholds=thresholds,
         )
 

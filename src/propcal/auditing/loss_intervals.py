@@ -54,7 +54,8 @@ def rate_limits(
     """
     rate = np.where(table.eligible, table.outcome_rate, np.nan)
     n_eligible = max(int(table.eligible.sum()), 1)
-    return exact_interval(rate, noise.effective, (1 - confidence) / n_eligible)
+    error = (1 - confidence) / n_eligible
+    return exact_interval(rate, noise.effective, error)
 
 
 def _gap_limits(
@@ -63,10 +64,13 @@ def _gap_limits(
     """Limits of the largest gap by a criterion; a gap grows away from the score."""
     if np.isnan(low).all():
         return float("nan"), float("nan")
-    at_low = np.abs(low - score) / criterion.allowance(low)
-    at_high = np.abs(high - score) / criterion.allowance(high)
+    gap_at_low = np.abs(low - score)
+    at_low = gap_at_low / criterion.allowance(low)
+    gap_at_high = np.abs(high - score)
+    at_high = gap_at_high / criterion.allowance(high)
     no_gap = (low <= score) & (score <= high)
-    smallest = np.where(no_gap, 0.0, np.minimum(at_low, at_high))
+    nearest = np.minimum(at_low, at_high)
+    smallest = np.where(no_gap, 0.0, nearest)
     largest = np.maximum(at_low, at_high)
     return float(np.nanmax(smallest)), float(np.nanmax(largest))
 
@@ -80,7 +84,9 @@ def _ratio_limits(
     limits = [(0.0, 0.0)]
     for j, groups in enumerate(eligible.T):
         if groups.sum() >= 2:
-            limits.append(_log_ratio_limits(low[groups, j], high[groups, j], rho))
+            low_rates = low[groups, j]
+            high_rates = high[groups, j]
+            limits.append(_log_ratio_limits(low_rates, high_rates, rho))
     least, most = np.nanmax(limits, axis=0)
     return float(least), float(most)
 
@@ -91,7 +97,8 @@ def _log_ratio_limits(low: FloatArray, high: FloatArray, rho: float) -> Limits:
     log_high = np.log(np.maximum(high, rho))
     largest = log_high[:, None] - log_low[None, :]
     np.fill_diagonal(largest, 0.0)  # a group does not differ from itself
-    least = np.maximum(log_low.max() - log_high.min(), 0.0)
+    distance_of_intervals = log_low.max() - log_high.min()
+    least = np.maximum(distance_of_intervals, 0.0)
     return float(least), float(largest.max())
 
 
@@ -112,7 +119,8 @@ def losses(
     if not chosen.any():
         unknown = float("nan")
         row = (unknown, NO_CELLS, *[unknown] * 5)
-        return pd.DataFrame([row] * len(LOSSES), names, LOSS_COLUMNS)
+        no_rows = [row] * len(LOSSES)
+        return pd.DataFrame(no_rows, names, LOSS_COLUMNS)
 
     values = loss_values(table.outcome_rate, table.mean_score, chosen, rho)
     by_chance = loss_values(noise.rates, table.mean_score, chosen, rho)
@@ -142,7 +150,8 @@ def loss_values(
     losses = [
         criterion(rho).loss(gap, eligible_rate) for criterion in CRITERIA.values()
     ]
-    losses.append(largest_log_ratio(np.where(eligible, rate, np.nan), rho=rho))
+    eligible_rates = np.where(eligible, rate, np.nan)
+    losses.append(largest_log_ratio(eligible_rates, rho=rho))
     return np.stack(losses, axis=-1)
 
 
@@ -153,7 +162,8 @@ def _floor(drawn: FloatArray, value: float) -> tuple[float, float, float]:
     if not len(drawn):
         return float("nan"), float("nan"), float("nan")
     median, high = np.quantile(drawn, [0.5, 0.95])
-    p_value = (1 + np.sum(drawn >= value)) / (1 + len(drawn))
+    n_reached = 1 + np.sum(drawn >= value)
+    p_value = n_reached / (1 + len(drawn))
     return float(median), float(high), float(p_value)
 
 
@@ -167,15 +177,20 @@ def loss_places(table: Categories, rho: float) -> dict[str, tuple[int, ...]]:
     rows = np.flatnonzero(table.eligible)
     if not len(rows):
         return {}
-    gap = np.abs(table.gap.ravel()[rows])
+    gaps = table.gap.ravel()
+    gap = np.abs(gaps[rows])
     rate = table.outcome_rate.ravel()
     places: dict[str, tuple[int, ...]] = {}
     for name, criterion in CRITERIA.items():
-        relative_gap = gap / criterion(rho).allowance(rate[rows])
-        places[name] = (int(rows[np.argmax(relative_gap)]),)
+        allowance = criterion(rho).allowance(rate[rows])
+        relative_gap = gap / allowance
+        row_of_largest = rows[np.argmax(relative_gap)]
+        places[name] = (int(row_of_largest),)
 
-    bins = np.tile(np.arange(len(table.bins)), len(table.gap))
-    places["dc"] = _furthest_apart(rows, bins, np.log(np.maximum(rate, rho)))
+    all_bins = np.arange(len(table.bins))
+    bins = np.tile(all_bins, len(table.gap))
+    log_rate = np.log(np.maximum(rate, rho))
+    places["dc"] = _furthest_apart(rows, bins, log_rate)
     return places
 
 
@@ -188,7 +203,8 @@ def _furthest_apart(
     widest = -1.0
     pair: tuple[int, ...] = ()
     for j in np.unique(bins[rows]):
-        in_bin = rows[bins[rows] == j]
+        same_bin = bins[rows] == j
+        in_bin = rows[same_bin]
         log_rates = log_rate[in_bin]
         width = float(np.ptp(log_rates))
         if len(in_bin) > 1 and width > widest:
@@ -222,7 +238,8 @@ def where_attained(
     if pair[0] != pair[1]:
         return names
     # rates below rho count as rho
-    all_low = bool((table.outcome_rate[table.eligible] <= rho).all())
+    rates = table.outcome_rate[table.eligible]
+    all_low = bool((rates <= rho).all())
     if all_low:
         return [*names[:-1], f"all rates are below {100 * rho:g} %"]
     return [*names[:-1], "no two groups differ"]
@@ -260,25 +277,27 @@ def debiased(table: Categories, noise: Chance, rho: float) -> pd.DataFrame:
     inversion.
     """
     chosen = table.eligible
-    squares = [(float("nan"),) * 3] * len(CRITERIA)
+    unknown = (float("nan"),) * 3
+    squares = [unknown] * len(CRITERIA)
     if chosen.any() and len(noise.rates):
         score = table.mean_score[chosen]
         gap = table.gap[chosen]
         chance = noise.rates[:, chosen] - score
-        squares = [
-            _estimate(score, gap, chance, criterion(rho))
-            for criterion in CRITERIA.values()
-        ]
+        squares = []
+        for criterion in CRITERIA.values():
+            squares.append(_estimate(score, gap, chance, criterion(rho)))
     # the typical gaps: 0 where noise explains all of the square
     roots = np.sqrt(np.maximum(squares, 0.0))
     numbers = np.hstack([np.array(squares), roots])
-    return pd.DataFrame(numbers, pd.Index(CRITERIA, name="name"), DEBIASED_COLUMNS)
+    names = pd.Index(CRITERIA, name="name")
+    return pd.DataFrame(numbers, names, DEBIASED_COLUMNS)
 
 
 def _mean_square(
     rate: FloatArray, score: FloatArray, criterion: Criterion
 ) -> FloatArray:
-    relative_gap = (rate - score) / criterion.allowance(rate)
+    gap = rate - score
+    relative_gap = gap / criterion.allowance(rate)
     return np.asarray(np.mean(relative_gap**2, axis=-1))
 
 
@@ -288,11 +307,13 @@ def _estimate(
     """The mean squared gap without noise, and its interval."""
     observed = float(_mean_square(score + gap, score, criterion))
     path = np.append(0.0, possible_truths(gap, chance))
-    truths = np.clip(score + path[:, None] * gap, 0, 1)
+    moved = path[:, None] * gap
+    truths = np.clip(score + moved, 0, 1)
     values = _mean_square(truths, score, criterion)
     drawn = np.empty((len(path), len(chance)))
     for i, truth in enumerate(truths):
-        drawn[i] = _mean_square(_noisy(truth, score, chance), score, criterion)
+        noisy = _noisy(truth, score, chance)
+        drawn[i] = _mean_square(noisy, score, criterion)
 
     means = np.maximum.accumulate(drawn.mean(axis=1))
     if observed >= means[0]:
@@ -300,16 +321,21 @@ def _estimate(
     else:
         value = observed - float(means[0])
     low, high = accepted(path, values, drawn, observed)
-    return value, min(low, value), max(high, value)
+    low = min(low, value)
+    high = max(high, value)
+    return value, low, high
 
 
 def _noisy(truth: FloatArray, score: FloatArray, chance: FloatArray) -> FloatArray:
     """Outcome rates around a truth. Chance was drawn at the score, and differs at
     another rate.
     """
-    variance_ratio = truth * (1 - truth) / np.maximum(score * (1 - score), 1e-12)
+    variance_at_truth = truth * (1 - truth)
+    variance_at_score = score * (1 - score)
+    variance_ratio = variance_at_truth / np.maximum(variance_at_score, 1e-12)
     scale = np.minimum(np.sqrt(variance_ratio), 10.0)
-    return np.clip(truth + chance * scale, 0, 1)
+    drawn_rates = truth + chance * scale
+    return np.clip(drawn_rates, 0, 1)
 
 
 DC_COLUMNS = (
@@ -347,11 +373,13 @@ def dc_by_bin(a: Audit) -> pd.DataFrame:
     """
     rho = float(a.settings["rho"])
     rate = a.categories["outcome_rate"]
-    limited = rate.map(lambda value: isinstance(value, Limit)).astype(bool)
+    is_limit = rate.map(lambda value: isinstance(value, Limit))
+    limited = is_limit.astype(bool)
     shown = a.categories["eligible"] & rate.notna() & ~limited
     rows = []
     for label, cells in in_bins(a):
-        rows.append(_row(label, cells[shown[cells.index]], rho))
+        shown_cells = cells[shown[cells.index]]
+        rows.append(_row(label, shown_cells, rho))
     return pd.DataFrame(rows, columns=list(DC_COLUMNS))
 
 
@@ -371,11 +399,13 @@ def _row(label: str, cells: pd.DataFrame, rho: float) -> tuple[Any, ...]:
     bottom = int(rate.argmin()) if np.ptp(rate) else 1
     log_rate = np.log(np.maximum(rate, rho))
     names = cells["group"].tolist()
+    difference = float(log_rate[top] - log_rate[bottom])
+    ends = _log_ratio_limits(low + score, high + score, rho)
     return (
         label,
         len(cells),
-        float(log_rate[top] - log_rate[bottom]),
-        *_log_ratio_limits(low + score, high + score, rho),
+        difference,
+        *ends,
         names[top],
         float(rate[top]),
         names[bottom],
@@ -415,13 +445,14 @@ def shared_bounds(atoms: Atoms) -> SharedBounds:
     positives = atoms.positives.astype(np.float64)
     negatives = atoms.people - positives
     coarse = sum_off(atoms)
+    ratio_error = _ratio_error(atoms, score, coarse)
+    fewest_pairs = _pairs(low, positives, high, negatives)
+    most_pairs = _pairs(high, positives, low, negatives)
+    brier = _brier_limits(atoms, score, low, high, coarse)
     return SharedBounds(
-        _ratio_error(atoms, score, coarse),
-        (
-            _pairs(low, positives, high, negatives),
-            _pairs(high, positives, low, negatives),
-        ),
-        _brier_limits(atoms, score, low, high, coarse),
+        ratio_error,
+        (fewest_pairs, most_pairs),
+        brier,
     )
 
 
@@ -449,16 +480,21 @@ def _brier_limits(
     n_people = float(atoms.n_people)
     positives = atoms.positives.astype(np.float64)
     negatives = people - positives
-    value = mean(positives * (1 - score) ** 2 + negatives * score**2)
+    of_positives = positives * (1 - score) ** 2
+    of_negatives = negatives * score**2
+    value = mean(of_positives + of_negatives)
 
     reach = np.maximum(score - low, high - score)
-    moved = mean(2 * reach * np.minimum(positives, negatives))
+    rarer = np.minimum(positives, negatives)
+    moved = mean(2 * reach * rarer)
     rounding = mean(2 * people * score * (1 - score) * 2.0**-SCORE_BITS)
     shift = moved + rounding + 2 * coarse / n_people
     # the most that a mean allows
     most = mean(people * (high - score) * (score - low))
     spread = most + coarse * float(reach.max()) / n_people
-    return max(value - shift, 0.0), min(value + shift + spread, 1.0)
+    low_limit = max(value - shift, 0.0)
+    high_limit = min(value + shift + spread, 1.0)
+    return low_limit, high_limit
 
 
 def _pairs(
@@ -471,7 +507,11 @@ def _pairs(
     if total <= 0:
         return float("nan")
     order = np.argsort(low, kind="stable")
-    reached = np.concatenate([[0.0], np.cumsum(negatives[order])])
-    below = reached[np.searchsorted(low[order], high, side="left")]
-    below_or_equal = reached[np.searchsorted(low[order], high, side="right")]
-    return float(np.sum(positives * (below + below_or_equal) / 2) / total)
+    running = np.cumsum(negatives[order])
+    reached = np.concatenate([[0.0], running])
+    sorted_low = low[order]
+    n_below = np.searchsorted(sorted_low, high, side="left")
+    n_below_or_equal = np.searchsorted(sorted_low, high, side="right")
+    twice_overtaken = reached[n_below] + reached[n_below_or_equal]
+    pairs = positives * twice_overtaken / 2
+    return float(np.sum(pairs) / total)

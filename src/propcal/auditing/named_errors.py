@@ -220,9 +220,8 @@ class _Model:
     def __init__(self, atoms: Atoms, groups: tuple[Group, ...]) -> None:
         self.groups = groups
         self.cells: LogOddsCells = fine_cells(atoms, (EVERYBODY, *groups))
-        self.row = np.repeat(
-            np.arange(len(self.cells.members)), np.diff(self.cells.starts)
-        )
+        n_cells_of_row = np.diff(self.cells.starts)
+        self.row = np.repeat(np.arange(len(self.cells.members)), n_cells_of_row)
         self.members = self.cells.members[:, 1:]
 
     @cached_property
@@ -243,7 +242,8 @@ class _Model:
             overall = columns[:, level]
         else:
             overall = columns[:, :0]
-        shifts = self.members[:, list(chosen)][self.row].astype(np.float64)
+        chosen_members = self.members[:, list(chosen)]
+        shifts = chosen_members[self.row].astype(np.float64)
         design = np.hstack([overall, shifts])
         if not design.shape[1]:
             return _ModelFit(design, np.empty(0), expit(cells.log_odds))
@@ -258,7 +258,8 @@ class _Model:
         """
         excess, variance = self._excess(fit)
         with np.errstate(invalid="ignore", divide="ignore"):
-            return np.nan_to_num(excess / np.sqrt(variance), posinf=0.0, neginf=0.0)
+            z = excess / np.sqrt(variance)
+            return np.nan_to_num(z, posinf=0.0, neginf=0.0)
 
     def _excess(self, fit: _ModelFit) -> tuple[FloatArray, FloatArray]:
         """Events beyond those expected in each group, and their variance; infinite
@@ -267,7 +268,8 @@ class _Model:
         cells = self.cells
         starts = cells.starts[:-1]
         inside = self.members.T.astype(np.float64)
-        residual = cells.positives - cells.n * fit.risk
+        expected = cells.n * fit.risk
+        residual = cells.positives - expected
         excess = inside @ np.add.reduceat(residual, starts)
         curvature = cells.n * fit.risk * (1 - fit.risk)
         variance = inside @ np.add.reduceat(curvature, starts)
@@ -276,7 +278,8 @@ class _Model:
 
         weighted = curvature[:, None] * fit.design
         across = inside @ np.add.reduceat(weighted, starts)
-        inverse = np.linalg.pinv(fit.design.T @ weighted)
+        information = fit.design.T @ weighted
+        inverse = np.linalg.pinv(information)
         explained = np.einsum("ij,jk,ik->i", across, inverse, across)
         unexplained = variance - explained
         determined = unexplained > 1e-6 * variance
@@ -301,10 +304,12 @@ class _Model:
         everybody.
         """
         cells = self.cells
-        in_groups: BoolArray = np.any(self.members[:, list(chosen)], axis=1)
+        chosen_members = self.members[:, list(chosen)]
+        in_groups: BoolArray = np.any(chosen_members, axis=1)
         outside = ~in_groups[self.row]
         n_outside = float(cells.n[outside].sum())
-        if one_way and n_outside < FEWEST_OTHERS * float(cells.n.sum()):
+        fewest = FEWEST_OTHERS * float(cells.n.sum())
+        if one_way and n_outside < fewest:
             return 0.0
         if not outside.any():
             return 1.0
@@ -312,9 +317,11 @@ class _Model:
         columns = self.basis[0][outside]
         n = cells.n[outside]
         risk = expit(cells.log_odds[outside])
-        gradient = columns.T @ (cells.positives[outside] - n * risk)
+        residual = cells.positives[outside] - n * risk
+        gradient = columns.T @ residual
         curvature = n * risk * (1 - risk)
-        information = columns.T @ (curvature[:, None] * columns)
+        weighted = curvature[:, None] * columns
+        information = columns.T @ weighted
         inverse = np.linalg.pinv(information, hermitian=True)
         statistic = float(gradient @ inverse @ gradient)
         freedom = np.linalg.matrix_rank(information, hermitian=True)
@@ -323,14 +330,16 @@ class _Model:
     def left(self, fit: _ModelFit) -> list[Estimate]:
         """The O/E ratio of each group once the errors named are taken out."""
         excess, variance = self._excess(fit)
-        of_rows = np.add.reduceat(self.cells.n * fit.risk, self.cells.starts[:-1])
+        expected_of_cells = self.cells.n * fit.risk
+        of_rows = np.add.reduceat(expected_of_cells, self.cells.starts[:-1])
         expected = self.members.T.astype(np.float64) @ of_rows
         reach = NORMAL_REACH * np.sqrt(variance)
         with np.errstate(invalid="ignore", divide="ignore"):
             ratio = 1 + excess / expected
             low = 1 + np.maximum(excess - reach, -expected) / expected
             high = 1 + (excess + reach) / expected
-        return [Estimate(*ends) for ends in np.stack([ratio, low, high], 1).tolist()]
+        limits = np.stack([ratio, low, high], 1)
+        return [Estimate(*ends) for ends in limits.tolist()]
 
 
 class _GroupErrors:
@@ -368,7 +377,8 @@ class _GroupErrors:
         if not self.base:
             return NamedGroup(group, False, float(self.sign[i]))
 
-        without = self.fitted([j for j in chosen if j != i])
+        others = [j for j in chosen if j != i]
+        without = self.fitted(others)
         assert without is not None
         z = float(model.excess(without)[i])
         p_value = model.tail(i, without) * len(model.groups)
@@ -377,10 +387,14 @@ class _GroupErrors:
         n = model.cells.n[inside]
         score = model.cells.log_odds[inside]
         first_shift = len(fit.effects) - len(chosen)
-        own_shift = fit.effects[first_shift + list(chosen).index(i)]
-        others_error = score + fit.design[inside] @ fit.effects - own_shift
-        given = float(n @ expit(others_error)) / float(n @ expit(score))
-        return NamedGroup(group, True, float(np.sign(z)), min(p_value, 1.0), given)
+        place = first_shift + list(chosen).index(i)
+        own_shift = fit.effects[place]
+        all_effects = fit.design[inside] @ fit.effects
+        others_error = score + all_effects - own_shift
+        expected_with_others = float(n @ expit(others_error))
+        given = expected_with_others / float(n @ expit(score))
+        direction = float(np.sign(z))
+        return NamedGroup(group, True, direction, min(p_value, 1.0), given)
 
     def clearest(self, named: Sequence[int]) -> int | None:
         """The group whose events are furthest from what the model expects."""
@@ -398,7 +412,8 @@ class _GroupErrors:
             allowed = far & (z * self.sign > 0)
         if not allowed.any():
             return None
-        best = int(np.argmax(np.where(allowed, np.abs(z), 0.0)))
+        distance = np.where(allowed, np.abs(z), 0.0)
+        best = int(np.argmax(distance))
         if self.fitted([*named, best]) is None:
             return None
         return best
@@ -438,14 +453,20 @@ class _GroupErrors:
         outside_whole = ~members[:, whole]
         given = [j for j in others if np.any(members[:, j] & outside_whole)]
         fit = self.fitted([*given, whole])
-        return fit is None or bool(abs(self.model.excess(fit)[part]) >= APART)
+        if fit is None:
+            return True
+        difference = self.model.excess(fit)[part]
+        return bool(abs(difference) >= APART)
 
     def remains(self, one: int, others: Sequence[int]) -> bool:
         """Whether its events are still far from what the model of the others
         expects.
         """
         fit = self.fitted(others)
-        return fit is None or abs(float(self.model.excess(fit)[one])) >= self.limit
+        if fit is None:
+            return True
+        excess = float(self.model.excess(fit)[one])
+        return abs(excess) >= self.limit
 
     def size(self, one: int) -> float:
         """Its people."""

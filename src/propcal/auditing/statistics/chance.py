@@ -63,8 +63,10 @@ def score_cells(
     """Cut every bin into a few parts; a design effect makes people of a bin worth
     less.
     """
-    n_parts = MOST_CELLS // (len(atoms.patterns) * len(bins))
-    parts = bins.cut(int(np.clip(n_parts, 1, MOST_PARTS)))
+    n_cells = len(atoms.patterns) * len(bins)
+    n_parts = MOST_CELLS // n_cells
+    n_parts_of_bin = int(np.clip(n_parts, 1, MOST_PARTS))
+    parts = bins.cut(n_parts_of_bin)
 
     def sums(column: Any) -> FloatArray:
         return np.asarray(bucket_sums(atoms, parts, column), dtype=np.float64)
@@ -73,7 +75,8 @@ def score_cells(
     pattern, part = np.nonzero(weights)
     weight = weights[pattern, part]
     weight_sq = sums(atoms.weight_sq)[pattern, part]
-    score_sum = sums(atoms.weight * from_grid(atoms.score))[pattern, part]
+    weighted_score = atoms.weight * from_grid(atoms.score)
+    score_sum = sums(weighted_score)[pattern, part]
 
     bin_index = bins.index(parts.edges[part])
     typical = weight_sq / weight
@@ -89,19 +92,20 @@ def _drawn_positives(
     """Weight of people with the outcome in each cell, for outcomes drawn from the
     score.
     """
-    people = np.maximum(np.ceil(cells.n * (1 - 1e-12)), 1)
+    at_least = np.ceil(cells.n * (1 - 1e-12))
+    people = np.maximum(at_least, 1)
     # false with survey weights or repeat visits
     independent = bool(np.all(cells.n == people))
-    for positives in draw_outcomes(
-        people.astype(np.int64), cells.score, n_draws, rng, block=block
-    ):
+    n_people = people.astype(np.int64)
+    for positives in draw_outcomes(n_people, cells.score, n_draws, rng, block=block):
         if independent:
             yield positives * cells.typical
             continue
         deviation = positives / people - cells.score
         # a cell may be worth a part of a person more than `n`
         deviation *= np.sqrt(people / cells.n)
-        yield np.asarray(cells.weight * (cells.score + deviation))
+        rate = cells.score + deviation
+        yield np.asarray(cells.weight * rate)
 
 
 def _drawn_rates(
@@ -111,7 +115,8 @@ def _drawn_rates(
     cells = score_cells(atoms, table.bins, effect)
     n_bins = len(table.bins)
     n_patterns = len(atoms.patterns)
-    inside = membership(table.collection.groups, atoms.patterns).astype(np.float64)
+    members_of_group = membership(table.collection.groups, atoms.patterns)
+    inside = members_of_group.astype(np.float64)
 
     # cells of the same pattern and bin follow each other
     place = cells.pattern * n_bins + cells.bin_index
@@ -119,7 +124,8 @@ def _drawn_rates(
     of_bin = [np.flatnonzero(occupied % n_bins == b) for b in range(n_bins)]
     members = [inside[:, occupied[chosen] // n_bins].T for chosen in of_bin]
 
-    numbers_per_draw = max(len(place), n_patterns * n_bins, inside.shape[0] * n_bins)
+    n_rates = inside.shape[0] * n_bins
+    numbers_per_draw = max(len(place), n_patterns * n_bins, n_rates)
     block = MOST_NUMBERS // numbers_per_draw
     for of_cells in _drawn_positives(cells, n_draws, rng, block=block):
         positives = np.add.reduceat(of_cells, first, axis=1)
@@ -127,7 +133,8 @@ def _drawn_rates(
             positives[:, chosen] @ inside_bin
             for chosen, inside_bin in zip(of_bin, members)
         ]
-        yield ratio(np.stack(of_groups, axis=2), table.weight)
+        in_bins = np.stack(of_groups, axis=2)
+        yield ratio(in_bins, table.weight)
 
 
 def design_effect(atoms: Atoms, bins: Bins) -> FloatArray:
@@ -141,12 +148,14 @@ def design_effect(atoms: Atoms, bins: Bins) -> FloatArray:
     cluster = atom_clusters(atoms)
     if cluster is None:
         return np.ones(len(bins))
-    known, index = np.unique(cluster[atoms.starts[:-1]], return_inverse=True)
+    cluster_of_pattern = cluster[atoms.starts[:-1]]
+    known, index = np.unique(cluster_of_pattern, return_inverse=True)
     if len(known) < FEWEST_CLUSTERS:
         return np.full(len(bins), np.nan)
 
     def by_cluster(column: Any) -> FloatArray:
-        sums = np.zeros((len(known), len(bins)))
+        shape = (len(known), len(bins))
+        sums = np.zeros(shape)
         np.add.at(sums, index, bucket_sums(atoms, bins, column))
         return sums
 
@@ -162,9 +171,12 @@ def design_effect(atoms: Atoms, bins: Bins) -> FloatArray:
         independent = squared_residuals(positive_squares, squares, rate)
         effect = clustered / independent
 
-    pooled = float(np.nansum(clustered) / max(np.nansum(independent), 1e-300))
-    fewer = np.minimum(positives.sum(axis=0), (weight - positives).sum(axis=0))
-    return np.maximum(np.where(fewer >= ENOUGH_OUTCOMES, effect, pooled), 1.0)
+    sum_independent = np.nansum(independent)
+    pooled = float(np.nansum(clustered) / max(sum_independent, 1e-300))
+    negatives = (weight - positives).sum(axis=0)
+    fewer = np.minimum(positives.sum(axis=0), negatives)
+    measured = np.where(fewer >= ENOUGH_OUTCOMES, effect, pooled)
+    return np.maximum(measured, 1.0)
 
 
 def different_people(atoms: Atoms, table: Categories) -> FloatArray:
@@ -176,10 +188,12 @@ def different_people(atoms: Atoms, table: Categories) -> FloatArray:
     """
     if CLUSTER not in atoms.patterns.attributes:
         return table.people.astype(np.float64)
-    inside = membership(table.collection.groups, atoms.patterns).astype(np.float64)
+    members = membership(table.collection.groups, atoms.patterns)
+    inside = members.astype(np.float64)
     rows = bucket_sums(atoms, table.bins, atoms.people).astype(np.float64)
     filled = filled_clusters(atoms, inside, rows)
-    share_filled = np.minimum(filled, N_CLUSTERS - 0.5) / N_CLUSTERS
+    below_full = np.minimum(filled, N_CLUSTERS - 0.5)
+    share_filled = below_full / N_CLUSTERS
     people = -N_CLUSTERS * np.log1p(-share_filled)
     return np.where(filled < N_CLUSTERS, people, table.people)
 
@@ -190,7 +204,8 @@ def enough_people(
     """Categories of enough different people, also after the design effect; all if that
     is unknown.
     """
-    return np.isnan(effect) | (np.minimum(people, rows / effect) >= least)
+    n_different = np.minimum(people, rows / effect)
+    return np.isnan(effect) | (n_different >= least)
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,7 +237,8 @@ class Chance:
         if np.isnan(effect).all() or atoms.soft_labels:
             return cls._unknown(table)
 
-        inside = membership(table.collection.groups, atoms.patterns).astype(np.float64)
+        members = membership(table.collection.groups, atoms.patterns)
+        inside = members.astype(np.float64)
 
         def total(column: Any) -> FloatArray:
             sums = bucket_sums(atoms, table.bins, column)
@@ -234,13 +250,15 @@ class Chance:
         positive_squares = total(atoms.positives_sq)
         with np.errstate(invalid="ignore", divide="ignore"):
             typical = squares / table.weight
-            spread = total(atoms.weight_sq * score * (1 - score))
+            variances = atoms.weight_sq * score * (1 - score)
+            spread = total(variances)
             spread = spread + HALF_OUTCOME_SQ * typical**2
             error = np.sqrt(spread * effect) / table.weight
 
             residuals = squared_residuals(positive_squares, squares, rate)
             variance = residuals / table.weight**2
-            effective = _effective(rate, variance, table.weight / typical) / effect
+            n_typical = table.weight / typical
+            effective = _effective(rate, variance, n_typical) / effect
         rates = list(_drawn_rates(atoms, table, effect, n_draws, rng))
         return cls(error, effective, np.concatenate(rates), people, effect)
 
@@ -248,12 +266,14 @@ class Chance:
     def _unknown(cls, table: Categories) -> Chance:
         """For too few clusters, or soft labels: the noise is not known."""
         unknown = np.full(table.people.shape, np.nan)
+        no_rates = np.empty((0, *table.people.shape))
+        unknown_effect = np.full(len(table.bins), np.nan)
         return cls(
             error=unknown,
             effective=unknown,
-            rates=np.empty((0, *table.people.shape)),
+            rates=no_rates,
             people=unknown,
-            effect=np.full(len(table.bins), np.nan),
+            effect=unknown_effect,
         )
 
 

@@ -123,7 +123,8 @@ def group_p_value(
 
     # a score of 0 or 1 leaves nothing to chance
     certain = inside & (cells.score >= 1)
-    observed = observed - float(np.sum(cells.weight[certain]))
+    certain_events = float(np.sum(cells.weight[certain]))
+    observed = observed - certain_events
     open_to_chance = inside & (cells.score > 0) & (cells.score < 1)
     tosses = CoinTosses(
         weight=cells.weight[open_to_chance],
@@ -137,7 +138,8 @@ def _only_0_and_1(scores: FloatArray) -> bool:
     """Whether the score is 0 for some people and 1 for all others."""
     if not len(scores) or scores.min() > 0 or scores.max() < 1:
         return False
-    return bool(np.all((scores <= 0) | (scores >= 1)))
+    certain = (scores <= 0) | (scores >= 1)
+    return bool(np.all(certain))
 
 
 def _tosses_p_value(tosses: CoinTosses, observed: float, *, exact: bool) -> TestResult:
@@ -147,12 +149,15 @@ def _tosses_p_value(tosses: CoinTosses, observed: float, *, exact: bool) -> Test
     n = tosses.n
     score = tosses.probability
     size = tosses.size
-    mean = float(np.sum(n * score * size))
-    variance = float(np.sum(n * score * (1 - score) * size**2))
+    expected = n * score * size
+    mean = float(np.sum(expected))
+    variances = n * score * (1 - score) * size**2
+    variance = float(np.sum(variances))
     most = float(np.sum(n * size))
     rounding = 1e-9 * (1 + most)
     if not -rounding <= observed <= most + rounding:
-        return float(np.inf * np.sign(observed - mean)), 0.0  # the score ruled this out
+        side = np.sign(observed - mean)
+        return float(np.inf * side), 0.0  # the score ruled this out
     if variance <= 0:
         return 0.0, 1.0
     deviation = np.sqrt(variance)
@@ -172,10 +177,12 @@ def _tosses_p_value(tosses: CoinTosses, observed: float, *, exact: bool) -> Test
     elif abs(z) < 1e-3:
         tail = 0.5
     elif observed >= (1 - 1e-9) * most:
-        tail = float(np.exp(np.sum(n * np.log(score)))) / 2
+        log_probability = np.sum(n * np.log(score))
+        tail = float(np.exp(log_probability)) / 2
     else:
         tail = tosses.tail(observed, abs(z))
-    return float(z), float(np.clip(2 * min(tail, 1 - tail), 0.0, 1.0))
+    p_value = np.clip(2 * min(tail, 1 - tail), 0.0, 1.0)
+    return float(z), float(p_value)
 
 
 def _certain_p_value(
@@ -190,11 +197,13 @@ def _certain_p_value(
     """
     weight = cells.weight[inside]
     total = float(weight.sum())
-    excess = observed - float(weight @ cells.score[inside])
+    expected = float(weight @ cells.score[inside])
+    excess = observed - expected
     if excess == 0:
         return 0.0, 1.0
     weight_sq = float(weight @ cells.typical[inside])
-    variance = observed * (1 - observed / total) * weight_sq / total
+    variance_of_one = observed * (1 - observed / total)
+    variance = variance_of_one * weight_sq / total
     if variance > 0:
         z = excess / np.sqrt(variance)
     else:
@@ -208,7 +217,8 @@ def events_p_value(sample: Sample) -> TestResult:
     """
     people = sample.cells if len(sample.score) > MOST_SCORES else sample
     nowhere: IntArray = np.zeros(len(people.score), dtype=np.int64)
-    typical: FloatArray = np.nan_to_num(people.weight_sq / people.weight, nan=1.0)
+    mean_weight = people.weight_sq / people.weight
+    typical: FloatArray = np.nan_to_num(mean_weight, nan=1.0)
     cells = ScoreCells(nowhere, nowhere, people.weight, typical, people.score)
     everyone = np.ones(len(people.score), dtype=np.bool_)
     if sample.cluster is None:
@@ -228,13 +238,15 @@ def clustered_p_value(
     """
     if sample.n_clusters < FEWEST_CLUSTERS:
         return float("nan"), float("nan")
-    rarer = min(sample.expected, sample.total - sample.expected)
+    expected_others = sample.total - sample.expected
+    rarer = min(sample.expected, expected_others)
     expected_outcomes = rarer / sample.total * sample.n_people
     effect = sample.repeat_effect
     if expected_outcomes < ENOUGH_OUTCOMES or sample.n_clusters < ENOUGH_CLUSTERS:
         effect = max(effect, everybody.repeat_effect)
     z, p = group_p_value(cells, inside, sample.observed, effect=effect)
-    return z, 2 * t_tail(-normal_quantile(p / 2), sample.n_clusters - 1)
+    normal = normal_quantile(p / 2)
+    return z, 2 * t_tail(-normal, sample.n_clusters - 1)
 
 
 def slope_test(people: Sample) -> TestResult:
@@ -247,29 +259,36 @@ def slope_test(people: Sample) -> TestResult:
     sample = people.cells
     clustered = sample.cluster is not None
     inside = (sample.score > 0) & (sample.score < 1)
-    if not inside.any() or not 0 < sample.observed < sample.total:
+    both_outcomes = 0 < sample.observed < sample.total
+    if not inside.any() or not both_outcomes:
         return float("nan"), float("nan")
     if clustered and sample.n_clusters < FEWEST_CLUSTERS:
         return float("nan"), float("nan")
 
-    ones = np.ones((int(inside.sum()), 1))
-    level = fit_logistic(
-        ones, sample.x[inside], sample.weight[inside], sample.positives[inside]
-    )
+    n_inside = int(inside.sum())
+    ones = np.ones((n_inside, 1))
+    x = sample.x[inside]
+    weight = sample.weight[inside]
+    positives = sample.positives[inside]
+    level = fit_logistic(ones, x, weight, positives)
     if level is None:
         return float("nan"), float("nan")
     expected = np.zeros(len(inside))
-    expected[inside] = expit(sample.x[inside] + level.coefficients[0])
+    corrected = sample.x[inside] + level.coefficients[0]
+    expected[inside] = expit(corrected)
     curvature = expected * (1 - expected)
     information = sample.weight * curvature
-    centre = float(np.sum(information * sample.x) / np.sum(information))
+    weighted_x = np.sum(information * sample.x)
+    centre = float(weighted_x / np.sum(information))
     distance = np.where(inside, sample.x - centre, 0.0)
 
     if_positive = distance * (1 - expected)
     if_negative = -distance * expected
     of_positives = sample.positives * if_positive
-    total = float(np.sum(of_positives + sample.negatives * if_negative))
-    variance = float(np.sum(sample.weight_sq * curvature * distance**2))
+    of_negatives = sample.negatives * if_negative
+    total = float(np.sum(of_positives + of_negatives))
+    variances = sample.weight_sq * curvature * distance**2
+    variance = float(np.sum(variances))
     if clustered:
         variance *= sample.repeat_effect_of(if_positive, if_negative)
     z = total / np.sqrt(variance) if variance > 0 else 0.0
@@ -290,7 +309,8 @@ def shares_for(everybody: Sample) -> dict[str, float]:
 
     shares = {}
     for family, share in SHARES.items():
-        shares[family] = share + few * (SHARES_OF_FEW[family] - share)
+        share_if_few = SHARES_OF_FEW[family]
+        shares[family] = share + few * (share_if_few - share)
     return shares
 
 
@@ -304,10 +324,12 @@ def adjust(
     tested = {family: tests for family, tests in families.items() if tests}
     within_family = {}
     for family, tests in tested.items():
-        within_family[family] = holm(np.array([p for _, (_, p) in tests]))
+        p_values = [p for _, (_, p) in tests]
+        within_family[family] = holm(np.array(p_values))
 
     def urgency(family: str) -> float:
-        return float(within_family[family].min()) / shares[family]
+        smallest = float(within_family[family].min())
+        return smallest / shares[family]
 
     remaining_share = sum(shares[family] for family in tested)
     least = 0.0
@@ -321,14 +343,16 @@ def adjust(
 
     results = []
     for family in shares:
-        for test, p in zip(tested.get(family, ()), adjusted.get(family, ())):
+        tests_of_family = tested.get(family, ())
+        for test, p in zip(tests_of_family, adjusted.get(family, ())):
             results.append(_calibration_test(test, p))
     return results
 
 
 def _calibration_test(test: NamedTest, adjusted_p: float) -> CalibrationTest:
     name, (statistic, p) = test
-    own_limit = p * SIGNIFICANCE / MOST_LEVEL.get(name, SIGNIFICANCE)
+    level = MOST_LEVEL.get(name, SIGNIFICANCE)
+    own_limit = p * SIGNIFICANCE / level
     final = min(max(adjusted_p, own_limit), 1.0)
     rejected = bool(final <= SIGNIFICANCE)
     return CalibrationTest(name, statistic, float(p), float(final), rejected)
@@ -343,7 +367,8 @@ def holm(p_values: FloatArray) -> FloatArray:
     order = np.argsort(p_values)
     factors = np.arange(len(p_values), 0, -1)
     adjusted = np.empty(len(p_values))
-    adjusted[order] = np.minimum(np.maximum.accumulate(factors * p_values[order]), 1.0)
+    increasing = np.maximum.accumulate(factors * p_values[order])
+    adjusted[order] = np.minimum(increasing, 1.0)
     return adjusted
 
 
@@ -357,10 +382,12 @@ def shape_tests(atoms: Atoms, collection: Collection) -> list[NamedTest]:
         return []
     basis = Basis(cells)
     columns = basis(cells.log_odds)
-    straight = _derivatives(cells, columns, columns[:, basis.kinds != CURVE])
+    straight_columns = columns[:, basis.kinds != CURVE]
+    straight = _derivatives(cells, columns, straight_columns)
     curved = _derivatives(cells, columns, columns)
 
-    everybody = np.repeat(np.arange(len(terms)) == 0, len(basis.kinds))
+    is_everybody = np.arange(len(terms)) == 0
+    everybody = np.repeat(is_everybody, len(basis.kinds))
     kind = np.tile(basis.kinds, len(terms))
     curve = kind == CURVE
     level = kind == CONSTANT
@@ -372,7 +399,8 @@ def shape_tests(atoms: Atoms, collection: Collection) -> list[NamedTest]:
     results = []
     for name, derivatives, tested, taken_out in tests:
         if derivatives is not None and tested.any():
-            results.append((name, _quadratic(*derivatives, tested, taken_out)))
+            result = _quadratic(*derivatives, tested, taken_out)
+            results.append((name, result))
     return results
 
 
@@ -386,16 +414,20 @@ def _derivatives(
     if fit is None:
         return None
     starts = cells.starts[:-1]
-    excess = cells.positives - cells.n * fit.fitted
+    expected = cells.n * fit.fitted
+    excess = cells.positives - expected
     of_rows = np.add.reduceat(excess[:, None] * columns, starts)
     gradient = cells.members.T.astype(np.float64) @ of_rows
 
     # every pair of terms that apply to the same row: each row has only a few
     row, term = np.nonzero(cells.members)
-    n_terms_of_row = np.bincount(row, minlength=len(starts))[row]
+    n_terms_in = np.bincount(row, minlength=len(starts))
+    n_terms_of_row = n_terms_in[row]
     first = np.repeat(np.arange(len(row)), n_terms_of_row)
-    first_of_row = np.repeat(np.searchsorted(row, row), n_terms_of_row)
-    pairs_before = np.repeat(np.cumsum(n_terms_of_row) - n_terms_of_row, n_terms_of_row)
+    first_place = np.searchsorted(row, row)
+    first_of_row = np.repeat(first_place, n_terms_of_row)
+    before = np.cumsum(n_terms_of_row) - n_terms_of_row
+    pairs_before = np.repeat(before, n_terms_of_row)
     second = first_of_row + np.arange(len(first)) - pairs_before
 
     n_terms = cells.members.shape[1]
@@ -406,7 +438,8 @@ def _derivatives(
     for j in range(n_columns):
         for k in range(j + 1):
             products = curvature * columns[:, j] * columns[:, k]
-            of_pairs = np.add.reduceat(products, starts)[row[first]]
+            of_row = np.add.reduceat(products, starts)
+            of_pairs = of_row[row[first]]
             block = np.bincount(place, of_pairs, n_terms**2)
             block = block.reshape(n_terms, n_terms)
             information[:, j, :, k] = block
@@ -425,11 +458,15 @@ def _quadratic(
     its p-value.
     """
     across = information[np.ix_(tested, taken_out)]
-    inverse = np.linalg.pinv(information[np.ix_(taken_out, taken_out)])
-    remaining = gradient[tested] - across @ inverse @ gradient[taken_out]
-    covariance = information[np.ix_(tested, tested)] - across @ inverse @ across.T
+    of_taken_out = information[np.ix_(taken_out, taken_out)]
+    inverse = np.linalg.pinv(of_taken_out)
+    explained = across @ inverse @ gradient[taken_out]
+    remaining = gradient[tested] - explained
+    of_tested = information[np.ix_(tested, tested)]
+    covariance = of_tested - across @ inverse @ across.T
 
-    scale = 1 / np.sqrt(np.diag(information)[tested] + 1 / TYPICAL)
+    variances = np.diag(information)[tested]
+    scale = 1 / np.sqrt(variances + 1 / TYPICAL)
     matrix = covariance * scale[:, None] * scale
     squared = matrix @ matrix
     first_moment = np.trace(matrix)
@@ -438,9 +475,11 @@ def _quadratic(
     if not first_moment > 0 or not third_moment > 0:
         return 0.0, 1.0
 
-    gain = float(np.sum((remaining * scale) ** 2))
+    standardized = remaining * scale
+    gain = float(np.sum(standardized**2))
     freedom = second_moment**3 / third_moment**2
     excess = gain - first_moment
-    chi_squared = freedom + excess * np.sqrt(freedom / second_moment)
+    spread = np.sqrt(freedom / second_moment)
+    chi_squared = freedom + excess * spread
     p_value = float(chdtrc(freedom, max(chi_squared, 0.0)))
     return gain / first_moment, p_value

@@ -80,7 +80,8 @@ def calibration(sample: Sample, rng: Draws) -> Calibration:
         return Calibration(intercept, slope)
 
     fitted = expit(_value(sample.x, knots, curve.coefficients))
-    values = weighted_distances(np.abs(fitted - sample.score), sample.weight)
+    distance = np.abs(fitted - sample.score)
+    values = weighted_distances(distance, sample.weight)
     fits = [curve]
     if line is not None and len(knots) >= 2:
         fits.append(line)  # the truth may be as simple as a straight line
@@ -105,7 +106,9 @@ def _intercept_and_slope(
             return UNKNOWN, UNKNOWN
         line = _fit(sample, np.zeros(2))
     shift = _fit(sample, None, offset=True)
-    return _coefficient(sample, shift, 0), _coefficient(sample, line, 1)
+    intercept = _coefficient(sample, shift, 0)
+    slope = _coefficient(sample, line, 1)
+    return intercept, slope
 
 
 class _Regression(NamedTuple):
@@ -130,7 +133,10 @@ def _fit(
     With `offset` a constant is fitted on top of the log-odds of the score.
     """
     cells = sample.cells
-    known = cells.x if offset else np.zeros(len(cells.x))
+    if offset:
+        known = cells.x
+    else:
+        known = np.zeros(len(cells.x))
     design = np.stack(list(_design_columns(cells.x, knots)), axis=1)
     first = np.zeros(design.shape[1])
     if not offset and len(first) > 1:
@@ -146,10 +152,13 @@ def _fit(
             value = sample.x + coefficients[0]
         else:
             value = _value(sample.x, knots, coefficients)
-        residual = sample.positives - sample.weight * expit(value)
+        expected = sample.weight * expit(value)
+        residual = sample.positives - expected
         columns = _design_columns(sample.x, knots)
-        gradient = np.array([np.sum(column * residual) for column in columns])
-        coefficients = coefficients + np.linalg.solve(fit.information, gradient)
+        of_columns = [np.sum(column * residual) for column in columns]
+        gradient = np.array(of_columns)
+        step = np.linalg.solve(fit.information, gradient)
+        coefficients = coefficients + step
     return _Regression(coefficients, _covariance(cells, design, fit))
 
 
@@ -166,7 +175,8 @@ def _value(
     """Fitted log-odds."""
     assert knots is not None
     value = np.zeros(len(x))
-    for coefficient, column in zip(coefficients, spline_columns(x, knots)):
+    columns = spline_columns(x, knots)
+    for coefficient, column in zip(coefficients, columns):
         value += coefficient * column
     return value
 
@@ -178,9 +188,12 @@ def _coefficient(sample: Sample, fit: _Regression | None, place: int) -> Estimat
     if fit is None:
         return UNKNOWN
     value = float(fit.coefficients[place])
-    of_events = t_quantile(1 - TAIL, max(_events(sample), 1.0))
-    error = np.sqrt(fit.covariance[place, place])
-    reach = float(np.maximum(sample.quantile, of_events) * error)
+    n_events = max(_events(sample), 1.0)
+    of_events = t_quantile(1 - TAIL, n_events)
+    variance = fit.covariance[place, place]
+    error = np.sqrt(variance)
+    quantile = np.maximum(sample.quantile, of_events)
+    reach = float(quantile * error)
     return Estimate(value, value - reach, value + reach)
 
 
@@ -197,9 +210,12 @@ def _covariance(sample: Sample, design: FloatArray, fit: LogisticFit) -> FloatAr
     """Covariance of the coefficients that holds whether or not the regression is the
     truth (sandwich).
     """
-    influence = np.linalg.solve(fit.information, design.T).T
+    solved = np.linalg.solve(fit.information, design.T)
+    influence = solved.T
     fitted = fit.fitted[:, None]
-    covariance = sample.covariance(influence * (1 - fitted), -influence * fitted)
+    if_positive = influence * (1 - fitted)
+    if_negative = -influence * fitted
+    covariance = sample.covariance(if_positive, if_negative)
     n = sample.effective
     k = design.shape[1]
     small_sample = n / (n - k) if n > k else np.nan
@@ -229,8 +245,10 @@ def _quantiles(cells: Sample, at: FloatArray) -> FloatArray:
     """
     order = cells.order
     reached = np.cumsum(cells.weight[order])
-    place = np.searchsorted(reached, at * reached[-1] * (1 - 1e-12))
-    return np.asarray(cells.x[order[np.minimum(place, len(order) - 1)]])
+    wanted = at * reached[-1] * (1 - 1e-12)
+    place = np.searchsorted(reached, wanted)
+    cell_of_quantile = order[np.minimum(place, len(order) - 1)]
+    return np.asarray(cells.x[cell_of_quantile])
 
 
 def weighted_distances(distance: FloatArray, weight: FloatArray) -> FloatArray:
@@ -250,8 +268,10 @@ def weighted_distances(distance: FloatArray, weight: FloatArray) -> FloatArray:
     ranked = distance[order]
     reached = np.cumsum(weight[order])
     total = reached[-1]
-    place = np.searchsorted(reached, np.array(SHARES) * total * (1 - 1e-12))
-    mean = np.sum(distance * weight) / total
+    wanted = np.array(SHARES) * total * (1 - 1e-12)
+    place = np.searchsorted(reached, wanted)
+    weighted = np.sum(distance * weight)
+    mean = weighted / total
     return np.array([mean, *ranked[place], ranked[-1]])
 
 
@@ -259,10 +279,12 @@ def _distances(cells: FloatArray, bend: FloatArray) -> FloatArray:
     """Distances of curves whose log-odds differ by `bend` (last axis) from the score's;
     all cells count equally.
     """
-    distance = np.sort(np.abs(expit(cells + bend) - expit(cells)), axis=-1)
+    moved = expit(cells + bend) - expit(cells)
+    distance = np.sort(np.abs(moved), axis=-1)
     ranks = [int(np.ceil(share * N_CELLS)) for share in (*SHARES, 1.0)]
     quantiles = [distance[..., rank - 1] for rank in ranks]
-    return np.stack([distance.mean(axis=-1), *quantiles], axis=-1)
+    mean = distance.mean(axis=-1)
+    return np.stack([mean, *quantiles], axis=-1)
 
 
 def _intervals(
@@ -272,7 +294,8 @@ def _intervals(
     surprising.
     """
     covariance = fits[0].covariance
-    if sample.soft or not np.all(np.isfinite(covariance)):
+    finite = np.all(np.isfinite(covariance))
+    if sample.soft or not finite:
         return [(np.nan, np.nan)] * len(DISTANCES)
 
     at = (np.arange(N_CELLS) + 0.5) / N_CELLS
@@ -281,15 +304,19 @@ def _intervals(
     at[-1] = 1.0
     cells = _quantiles(sample.cells, at)
     design = spline_basis(cells, knots)
-    normal = rng.standard_normal((N_DRAWS, design.shape[1]))
-    noise = normal @ symmetric_root(covariance) @ design.T
+    n_columns = design.shape[1]
+    normal = rng.standard_normal((N_DRAWS, n_columns))
+    root = symmetric_root(covariance)
+    noise = normal @ root @ design.T
 
     bends = []
     for fit in fits:
-        value = design[:, : len(fit.coefficients)] @ fit.coefficients
+        used = design[:, : len(fit.coefficients)]
+        value = used @ fit.coefficients
         bends.append(value - cells)
     observed = _distances(cells, bends[0])
-    ranges = np.array([_accepted(cells, bend, noise, observed) for bend in bends])
+    accepted = [_accepted(cells, bend, noise, observed) for bend in bends]
+    ranges = np.array(accepted)
     lows = ranges[:, :, 0].min(axis=0)
     highs = ranges[:, :, 1].max(axis=0)
     return list(zip(lows.tolist(), highs.tolist()))
@@ -321,11 +348,13 @@ def _accepted(
         if not undecided.any():
             break
 
-    values = _distances(cells, path[:, None] * bend)
+    bends = path[:, None] * bend
+    values = _distances(cells, bends)
     ranges = []
     for which in range(len(DISTANCES)):
         at_least, at_most = shares[:, :, which].T
-        ranges.append(accepted_range(path, values[:, which], at_least, at_most))
+        values_at = values[:, which]
+        ranges.append(accepted_range(path, values_at, at_least, at_most))
     return np.array(ranges)
 
 
@@ -346,11 +375,14 @@ class _SimulatedOdds(NamedTuple):
     ) -> _SimulatedOdds:
         """Of truths up to `most` times the bend."""
         # sums over cells are quickest that way round
-        start = np.ascontiguousarray(noise.T) + cells[:, None]
+        noise_of_cells = np.ascontiguousarray(noise.T)
+        start = noise_of_cells + cells[:, None]
         # odds multiply, which saves an exponential for every truth, unless they are too
         # large for it
-        largest = float(np.abs(start).max() + most * np.abs(bend).max())
-        score = (1 / (1 + _odds_against(cells)))[:, None]
+        furthest = most * np.abs(bend).max()
+        largest = float(np.abs(start).max() + furthest)
+        score_of_cells = 1 / (1 + _odds_against(cells))
+        score = score_of_cells[:, None]
         against = _odds_against(start)
         return cls(start, against, bend, score, largest < MAX_LOG_ODDS)
 
@@ -379,7 +411,8 @@ def _share_of_draws(
     most the one observed if enough cells are.
     """
     if 0 < which <= len(SHARES):
-        rank = int(np.ceil(SHARES[which - 1] * N_CELLS))
+        share = SHARES[which - 1]
+        rank = int(np.ceil(share * N_CELLS))
         if at_most:
             draws = _count(distance <= observed) >= rank
         else:
@@ -390,7 +423,8 @@ def _share_of_draws(
         else:
             of_draw = np.maximum.reduce(distance, axis=0)
         draws = of_draw <= observed if at_most else of_draw >= observed
-    return float(np.count_nonzero(draws) / distance.shape[1])
+    n_draws = np.count_nonzero(draws)
+    return float(n_draws / distance.shape[1])
 
 
 def _count(cells: BoolArray) -> Any:
@@ -406,14 +440,16 @@ def _odds_against(values: FloatArray) -> FloatArray:
 
 def _curve(sample: Sample, knots: FloatArray, fit: _Regression) -> FloatArray:
     """The smooth curve with its pointwise interval where the scores are."""
-    low, high = expit(_quantiles(sample.cells, np.array([0.01, 0.99])))
+    ends = _quantiles(sample.cells, np.array([0.01, 0.99]))
+    low, high = expit(ends)
     if high > low:
         score = np.linspace(low, high, CURVE_POINTS)
     else:
         score = np.array([low])
     design = spline_basis(log_odds(score), knots)
     value = design @ fit.coefficients
-    variance = np.sum((design @ fit.covariance) * design, axis=1)
+    products = (design @ fit.covariance) * design
+    variance = np.sum(products, axis=1)
     reach = sample.quantile * np.sqrt(variance)
     columns = [score, expit(value), expit(value - reach), expit(value + reach)]
     return np.stack(columns, axis=1)
@@ -427,7 +463,8 @@ def _drawn_curve(sample: Sample, knots: FloatArray, fit: _Regression) -> FloatAr
     last = _end_point(sample, 1.0)
     if not first and not last:
         return _curve(sample, knots, fit)
-    inside = sample.where(np.abs(sample.score - 0.5) < 0.5 - 2 * NEAREST)
+    from_middle = np.abs(sample.score - 0.5)
+    inside = sample.where(from_middle < 0.5 - 2 * NEAREST)
     if not 0 < inside.observed < inside.total:
         return _curve(sample, knots, fit)
 
@@ -444,12 +481,14 @@ def _end_point(sample: Sample, score: float) -> list[tuple[float, float, float, 
     """The rate of the people whose score is 0 or 1 and its interval, if they are
     many.
     """
-    at_end = np.abs(sample.score - score) <= 2 * NEAREST
+    distance = np.abs(sample.score - score)
+    at_end = distance <= 2 * NEAREST
     weight = float(sample.weight[at_end].sum())
     squares = float(sample.weight_sq[at_end].sum())
     if weight < MIN_END_SHARE * sample.total or squares <= 0:
         return []
-    rate = float(sample.positives[at_end].sum()) / weight
+    events = float(sample.positives[at_end].sum())
+    rate = events / weight
     effective = np.array(weight**2 / squares)
     low, high = wilson_interval(np.array(rate), effective, sample.quantile)
     return [(score, rate, float(low), float(high))]

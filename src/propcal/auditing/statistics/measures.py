@@ -80,7 +80,8 @@ def ratio_intervals(sample: Sample, *confidences: float) -> list[Limits]:
     intervals = []
     for confidence in confidences:
         quantile = sample.quantile_of((1 + confidence) / 2)
-        low = tosses.limit(sample.cells.observed, error, quantile, -1.0)
+        observed = sample.cells.observed
+        low = tosses.limit(observed, error, quantile, -1.0)
         high = tosses.limit(sample.cells.observed, error, quantile, 1.0)
         intervals.append((low / sample.expected, high / sample.expected))
     return intervals
@@ -102,7 +103,8 @@ def _observed_risk(sample: Sample) -> FloatArray | None:
     """
     cells = sample.cells
     fitted = None
-    if np.all((sample.score <= 0) | (sample.score >= 1)):
+    certain = (sample.score <= 0) | (sample.score >= 1)
+    if np.all(certain):
         fitted = _rates_of_an_alert(cells)
     if fitted is None:
         constant = np.ones((len(cells.x), 1))
@@ -122,7 +124,8 @@ def _rates_of_an_alert(cells: Sample) -> FloatArray | None:
     weight = np.bincount(high, cells.weight, 2)
     positives = np.bincount(high, cells.positives, 2)
     rate = ratio(positives, weight, 0.0)
-    if np.all(weight > 0) and np.any((rate > 0) & (rate < 1)):
+    in_between = (rate > 0) & (rate < 1)
+    if np.all(weight > 0) and np.any(in_between):
         return rate[high]
     return None
 
@@ -134,12 +137,16 @@ def _tosses_of_events(cells: Sample, risk: FloatArray) -> tuple[CoinTosses, floa
     if_positive = 1 - risk
     if_negative = -risk
     of_positives = float(cells.positives_sq @ if_positive**2)
-    robust = of_positives + float(cells.negatives_sq @ if_negative**2)
-    model = float(cells.weight_sq @ (risk * (1 - risk)))
-    effect = cells.repeat_effect_of(if_positive, if_negative) * robust / model
+    of_negatives = float(cells.negatives_sq @ if_negative**2)
+    robust = of_positives + of_negatives
+    variance = risk * (1 - risk)
+    model = float(cells.weight_sq @ variance)
+    repeat_effect = cells.repeat_effect_of(if_positive, if_negative)
+    effect = repeat_effect * robust / model
 
     weight = np.maximum(cells.weight, 1e-300)
-    size = np.where(cells.weight > 0, cells.weight_sq / weight, 1.0)
+    typical = cells.weight_sq / weight
+    size = np.where(cells.weight > 0, typical, 1.0)
     tosses = CoinTosses(weight=cells.weight, size=size * effect, probability=risk)
     return tosses, float(np.sqrt(model * effect))
 
@@ -169,7 +176,8 @@ def _ratio_influence(sample: Sample) -> Influence:
         return UNKNOWN.value, sample.score, sample.score
     observed_expected = sample.observed / sample.expected
     of_score = observed_expected * sample.score / sample.expected
-    return observed_expected, 1 / sample.expected - of_score, -of_score
+    of_event = 1 / sample.expected - of_score
+    return observed_expected, of_event, -of_score
 
 
 def _mean_influence(sample: Sample, losses: tuple[FloatArray, FloatArray]) -> Influence:
@@ -192,18 +200,24 @@ def auroc_influence(sample: Sample) -> Influence:
         return UNKNOWN.value, sample.score, sample.score
     order = np.argsort(sample.score, kind="stable")
     score = sample.score[order]
-    first = np.flatnonzero(np.concatenate([[True], score[1:] != score[:-1]]))
-    tie = np.repeat(np.arange(len(first)), np.diff(np.append(first, len(score))))
+    is_new = score[1:] != score[:-1]
+    first = np.flatnonzero(np.concatenate([[True], is_new]))
+    n_equal = np.diff(np.append(first, len(score)))
+    tie = np.repeat(np.arange(len(first)), n_equal)
     positives = np.add.reduceat(sample.positives[order], first)
     negatives = np.add.reduceat(sample.negatives[order], first)
     n_positives = positives.sum()
     n_negatives = negatives.sum()
 
-    lower = (np.cumsum(negatives) - negatives / 2) / n_negatives
-    higher = (n_positives - np.cumsum(positives) + positives / 2) / n_positives
+    negatives_up_to = np.cumsum(negatives)
+    lower = (negatives_up_to - negatives / 2) / n_negatives
+    positives_up_to = np.cumsum(positives)
+    higher = (n_positives - positives_up_to + positives / 2) / n_positives
     area = float(positives @ lower / n_positives)
-    of_positive = (lower - area) / n_positives * _unbiased(n_positives, sample)
-    of_negative = (higher - area) / n_negatives * _unbiased(n_negatives, sample)
+    positive_influence = (lower - area) / n_positives
+    of_positive = positive_influence * _unbiased(n_positives, sample)
+    negative_influence = (higher - area) / n_negatives
+    of_negative = negative_influence * _unbiased(n_negatives, sample)
     if_positive = np.empty(len(order))
     if_negative = np.empty(len(order))
     if_positive[order] = of_positive[tie]
@@ -232,7 +246,9 @@ def auroc(sample: Sample) -> Estimate:
     odds = area / (1 - area)
     low = odds / reach
     high = odds * reach
-    return Estimate(area, float(low / (1 + low)), float(high / (1 + high)))
+    low_area = float(low / (1 + low))
+    high_area = float(high / (1 + high))
+    return Estimate(area, low_area, high_area)
 
 
 INFLUENCES: dict[str, Callable[[Sample], Influence]] = {
@@ -246,7 +262,8 @@ INFLUENCES: dict[str, Callable[[Sample], Influence]] = {
 def _mean_loss(sample: Sample, name: str) -> Estimate:
     mean, *influence = INFLUENCES[name](sample)
     reach = sample.quantile * sample.error(*influence)
-    return Estimate(mean, max(mean - reach, 0.0), mean + reach)
+    low = max(mean - reach, 0.0)
+    return Estimate(mean, low, mean + reach)
 
 
 def brier(sample: Sample) -> Estimate:
@@ -277,17 +294,17 @@ def reversed_area(everybody: Any) -> Estimate | None:
     events = float(everybody["positives"])
     rate = float(everybody["outcome_rate"])
     non_events = events / rate - events if rate > 0 else 0.0
-    area = Estimate(
-        float(everybody["auroc"]),
-        float(everybody["auroc_low"]),
-        float(everybody["auroc_high"]),
-    )
+    value = float(everybody["auroc"])
+    low = float(everybody["auroc_low"])
+    high = float(everybody["auroc_high"])
+    area = Estimate(value, low, high)
     return _if_reversed(area, min(events, non_events))
 
 
 def reversed_ranking(sample: Sample) -> Estimate | None:
     """`reversed_area` of a sample."""
-    fewest = min(sample.observed, sample.total - sample.observed)
+    non_events = sample.total - sample.observed
+    fewest = min(sample.observed, non_events)
     return _if_reversed(auroc(sample), fewest)
 
 
@@ -310,11 +327,14 @@ def surely_not_reversed(atoms: Atoms) -> bool:
     """
     place = atoms.score >> RANGE_BITS
     events = np.bincount(place, atoms.positives)
-    others = np.bincount(place, atoms.weight) - events
+    total = np.bincount(place, atoms.weight)
+    others = total - events
     # those at least two ranges lower
-    below = np.cumsum(np.concatenate([[0.0, 0.0], others]))
+    padded = np.concatenate([[0.0, 0.0], others])
+    below = np.cumsum(padded)
     n_ranges = len(events)
-    ranked_right = events * (below[:n_ranges] + below[1 : n_ranges + 1])
+    below_both = below[:n_ranges] + below[1 : n_ranges + 1]
+    ranked_right = events * below_both
     right = np.sum(ranked_right) / 2
     return bool(right > REVERSED * events.sum() * others.sum())
 
@@ -329,10 +349,12 @@ def checked_thresholds(values: Any) -> tuple[float, ...]:
     >>> checked_thresholds([0.3, 0.075]), checked_thresholds(0.2)
     ((0.075, 0.3), (0.2,))
     """
-    given = tuple(np.atleast_1d(np.asarray(values, dtype=object)).tolist())
+    as_array = np.asarray(values, dtype=object)
+    given = tuple(np.atleast_1d(as_array).tolist())
     for value in given:
         check_number("thresholds", value, above=0, at_most=0.999999)
-    return tuple(sorted({float(value) for value in given}))
+    different = {float(value) for value in given}
+    return tuple(sorted(different))
 
 
 def odds_of(threshold: FloatArray) -> FloatArray:
@@ -351,7 +373,8 @@ def net_benefit(
     0.2
     """
     with np.errstate(invalid="ignore"):
-        return np.asarray((right - odds_of(threshold) * wrong) / total)
+        net_right = right - odds_of(threshold) * wrong
+        return np.asarray(net_right / total)
 
 
 def threshold_columns(
@@ -371,15 +394,19 @@ def threshold_columns(
     negatives = total - positives
     benefit = net_benefit(right, wrong, total, threshold)
     with np.errstate(invalid="ignore", divide="ignore"):
+        treat_all = net_benefit(positives, negatives, total, threshold)
+        sensitivity = np.divide(right, positives)
+        specificity = 1 - np.divide(wrong, negatives)
+        treated = (right + wrong) / total
         return {
             "threshold": threshold,
             "net_benefit": benefit,
             "low": benefit - reach,
             "high": benefit + reach,
-            "treat_all": net_benefit(positives, negatives, total, threshold),
-            "sensitivity": np.divide(right, positives),
-            "specificity": 1 - np.divide(wrong, negatives),
-            "treated": (right + wrong) / total,
+            "treat_all": treat_all,
+            "sensitivity": sensitivity,
+            "specificity": specificity,
+            "treated": treated,
         }
 
 
@@ -394,7 +421,9 @@ def net_benefit_variance(
     if benefit is None:
         benefit = net_benefit(right, wrong, total, threshold)
     excess = right - odds * wrong
-    squares = right + odds**2 * wrong - 2 * benefit * excess + benefit**2 * total
+    weighted_counts = right + odds**2 * wrong
+    around_mean = 2 * benefit * excess
+    squares = weighted_counts - around_mean + benefit**2 * total
     return np.asarray(np.maximum(squares, 0.0))  # rounding may make it negative
 
 
@@ -418,8 +447,10 @@ def decision_curve(
     )
 
     first_part = np.searchsorted(thresholds, BAR_EDGES[:-1], side="right")
-    positives = np.add.reduceat(parts.sums(sample.positives), first_part)
-    negatives = np.add.reduceat(parts.sums(sample.negatives), first_part)
+    positives_of_part = parts.sums(sample.positives)
+    positives = np.add.reduceat(positives_of_part, first_part)
+    negatives_of_part = parts.sums(sample.negatives)
+    negatives = np.add.reduceat(negatives_of_part, first_part)
     bars = {
         "score_from": BAR_EDGES[:-1],
         "score_to": BAR_EDGES[1:],
@@ -439,7 +470,8 @@ class _ThresholdParts(NamedTuple):
     def of(cls, sample: Sample, thresholds: FloatArray) -> _ThresholdParts:
         # on the grid, where 0.7 reaches 0.7
         edges = to_grid(thresholds)
-        part = np.searchsorted(edges, to_grid(sample.score), side="right")
+        score = to_grid(sample.score)
+        part = np.searchsorted(edges, score, side="right")
         return cls(part, len(thresholds) + 1)
 
     def sums(self, column: FloatArray, rows: Any = slice(None)) -> Any:
@@ -448,7 +480,8 @@ class _ThresholdParts(NamedTuple):
 
     def at_or_above(self, column: FloatArray, rows: Any = slice(None)) -> Any:
         """Sums over the people at or above each threshold."""
-        return np.cumsum(self.sums(column, rows)[::-1])[::-1][1:]
+        from_top = np.cumsum(self.sums(column, rows)[::-1])
+        return from_top[::-1][1:]
 
 
 def _benefit_variance(
@@ -476,5 +509,7 @@ def _benefit_variance(
         cluster_right = parts.at_or_above(sample.positives, rows)
         cluster_wrong = parts.at_or_above(sample.negatives, rows)
         excess = cluster_right - odds_of(thresholds) * cluster_wrong
-        of_clusters.append(excess - benefit * sample.weight[rows].sum())
-    return np.asarray(np.var(of_clusters, axis=0, ddof=1) * sample.n_clusters)
+        weight = sample.weight[rows].sum()
+        of_clusters.append(excess - benefit * weight)
+    variance = np.var(of_clusters, axis=0, ddof=1)
+    return np.asarray(variance * sample.n_clusters)

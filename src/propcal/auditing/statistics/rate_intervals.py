@@ -78,10 +78,13 @@ def possible_truths(error: FloatArray, noise: FloatArray) -> FloatArray:
     """Multiples of the error found, from 0 or well below 1 to well above it, as far as
     the noise reaches.
     """
-    size = max(float(np.sqrt(np.mean(error**2))), 1e-9)
-    relative_noise = np.sqrt(np.mean(noise**2)) / size
+    mean_square = np.mean(error**2)
+    size = max(float(np.sqrt(mean_square)), 1e-9)
+    noise_size = np.sqrt(np.mean(noise**2))
+    relative_noise = noise_size / size
     lowest = max(0.0, 1 - REACH * relative_noise)
-    return np.linspace(lowest, 1 + REACH * relative_noise, N_TRUTHS)
+    highest = 1 + REACH * relative_noise
+    return np.linspace(lowest, highest, N_TRUTHS)
 
 
 def accepted(
@@ -169,6 +172,10 @@ def wilson_interval(
     """
     shrink = quantile**2 / n
     middle = (rate + shrink / 2) / (1 + shrink)
-    variance = rate * (1 - rate) / n + shrink / (4 * n)
-    reach = quantile / (1 + shrink) * np.sqrt(variance)
-    return np.maximum(middle - reach, 0.0), np.minimum(middle + reach, 1.0)
+    binomial = rate * (1 - rate) / n
+    variance = binomial + shrink / (4 * n)
+    width = quantile / (1 + shrink)
+    reach = width * np.sqrt(variance)
+    low = np.maximum(middle - reach, 0.0)
+    high = np.minimum(middle + reach, 1.0)
+    return low, high

@@ -72,13 +72,13 @@ DOORS = {
     ("core.correction.correction", "scoring"): "Correction.apply and score_one",
     (
         "core.correction.correction",
-        "files",
+        "formats",
     ): "Correction.save, load, to_json, from_json, model_id",
     ("core.correction.correction", "export"): "Correction.to_sql and to_code",
     ("monitoring.monitor", "formats"): "Monitor.save and load",
 }
 # Results print themselves: to_html, to_json, plot, sentences, in a terminal and a
-# notebook.
+# notebook. Findings carry notes on their data, which are sentences.
 RESULTS = {
     "core.correction.correction",
     "core.correction.explain",
@@ -90,8 +90,10 @@ RESULTS = {
     "discovery.discovery",
     "discovery.protected_groups",
     "monitoring.course",
+    "monitoring.findings",
     "monitoring.held_out",
     "sites.compare_sites",
+    "sites.site_findings",
 }
 # Modules of one layer of which each needs the other, one of them when it is called.
 INSIDE = {

@@ -1,6 +1,4 @@
-"""Libraries that are not always needed: imported when first used, installed as
-extras.
-"""
+"""Optional libraries: imported when first used, installed as extras."""
 
 from __future__ import annotations
 

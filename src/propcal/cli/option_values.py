@@ -55,7 +55,8 @@ def names(texts: Sequence[str], option: str = "--groups") -> list[str]:
         )
         raise InputError(option, next_step=step, between=": ") from None
 
-    columns = [name.strip() for row in rows for name in row if name.strip()]
+    stripped = [name.strip() for row in rows for name in row]
+    columns = [name for name in stripped if name]
     for name in columns:
         if columns.count(name) > 1:
             raise InputError(f"{option}: {name!r} is listed twice")

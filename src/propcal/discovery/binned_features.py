@@ -1,5 +1,6 @@
-"""Binned features: columns as small codes, with levels or round cut points, and the
-conditions on them.
+"""Binned features: columns as small codes, and the conditions on them.
+
+A feature has levels or round cut points.
 
 A feature's codes are its values in order, then one code for levels too rare to be named
 (levels only), then one code for missing values. Everything after this module works on

@@ -1,5 +1,4 @@
-"""Compiled counting for the search: tables of pairs of features, and the strongest box
-within each.
+"""Compiled counting for the search: the strongest box within each pair of features.
 
 A box is a conjunction of conditions. For each box the search needs six sums over its
 people: the residual (outcome minus score), its variance if the score is right, the same

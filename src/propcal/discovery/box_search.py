@@ -1,5 +1,4 @@
-"""The search: the strongest boxes of one, two and three conditions, on coarse codes;
-and what chance shows.
+"""Search for the strongest boxes of one to three conditions, and what chance shows.
 
 Tables of all pairs of features are counted once, and the strongest pairs are extended
 by a third condition.

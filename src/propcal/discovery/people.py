@@ -1,5 +1,6 @@
-"""People: score, outcome and weight of each row as the search needs them, and what was
-corrected for.
+"""The people of a search: score, outcome and weight of each row.
+
+They also say what the score was corrected for.
 
 They are read from arrays, frames, frames of an engine, or files, and sorted by what
 they hold, so that results do not depend on the order they came in. Features that give

@@ -1,5 +1,6 @@
-"""Learns points: what each feature adds to a score, in addition to everybody's curve
-and the groups.
+"""Learns points: what each feature adds to a score.
+
+They come in addition to everybody's curve and the groups.
 
 Features become codes of at most 160 pieces each. Three models are compared by cross-
 validation: everybody's curve, the curve and the attributes of the groups, and both with

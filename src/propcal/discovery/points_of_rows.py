@@ -1,6 +1,4 @@
-"""From rows with features to points: reads and checks columns, puts recalibration and
-points together.
-"""
+"""From rows with features to points: checked columns, recalibration, then points."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Protected groups: their rows, the groups that repair their errors, and how much of an
-error that removes.
+"""Errors in protected groups, and how much of them corrections of groups remove.
 
 The error of a correction in a group is the mean of y - p over new people of the group.
 The observed mean of y - p differs from it by the chance of the group's own outcomes,

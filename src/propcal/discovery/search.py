@@ -1,5 +1,4 @@
-"""Rounds of a search: find the strongest box, compare it with chance, correct for it,
-and go on.
+"""Rounds of a search: the strongest box, compared with chance and corrected for.
 
 Errors of the score as a whole come first: where one smooth curve for everybody improves
 the score, groups are searched for errors beyond it.

@@ -167,7 +167,7 @@ def _ratios_of_a_score(table: pd.DataFrame, look: str, offset: float) -> list[Ma
     return marks
 
 
-class Drawn(NamedTuple):
+class GroupCurve(NamedTuple):
     """A group in a picture of curves: what it is called, and how it looks."""
 
     name: str
@@ -176,7 +176,7 @@ class Drawn(NamedTuple):
     curves: GroupCurves
 
 
-def _each(a: Audit, chosen: Chosen) -> Iterator[Drawn]:
+def _each(a: Audit, chosen: Chosen) -> Iterator[GroupCurve]:
     """The groups of a picture of curves; everybody is a black line."""
     series = 0
     for curves in group_curves(a, row_dicts(chosen.rows)):
@@ -185,7 +185,7 @@ def _each(a: Audit, chosen: Chosen) -> Iterator[Drawn]:
         if name != EVERYBODY.name:
             look = f"series-{series}"
             series += 1
-        yield Drawn(name, str(curves.row["label"]), look, curves)
+        yield GroupCurve(name, str(curves.row["label"]), look, curves)
 
 
 def _missing(label: str, why: str = "not enough data") -> Mark:
@@ -233,7 +233,7 @@ def calibration(a: Audit, groups: Any = None) -> Chart:
     )
 
 
-def _curve_marks(one: Drawn, *, with_cells: bool) -> list[Mark]:
+def _curve_marks(one: GroupCurve, *, with_cells: bool) -> list[Mark]:
     """The calibration curve of a group; a score of 0 or 1 that many people have is a
     point by itself.
     """

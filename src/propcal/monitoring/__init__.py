@@ -1,3 +1,4 @@
-"""Monitoring: is a score still right, for whom not, since when? It can be
-checked at any time.
+"""Monitoring: is a score still right, for whom not, and since when?
+
+This can be checked at any time.
 """

@@ -1,6 +1,4 @@
-"""What a verdict over time claims: a claim for each group with an alarm that others do
-not explain.
-"""
+"""Claims of a verdict over time: each group whose alarm no other group explains."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""What a monitor found, as numbers: exact, or protected, before tables and claims are
-assembled from them.
+"""What a monitor found, as numbers, exact or protected.
+
+Tables and claims are assembled from them.
 """
 
 from __future__ import annotations

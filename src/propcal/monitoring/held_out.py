@@ -1,5 +1,6 @@
-"""Held-out corrections: fitted on some people and judged on others, who came later or
-are at another site.
+"""Held-out corrections: fitted on some people and judged on others.
+
+The others came later, or are at another site.
 
 Would recalibrating help? Fitted on recent periods except the last ones, and judged on
 those. Does a correction transfer? Fitted on all other sites, and judged at each

@@ -1,6 +1,4 @@
-"""Monitor: adds new periods to a state, and says whether the score is still right for
-every group.
-"""
+"""The monitor: adds new periods to a state and tests the score for every group."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Watched groups: which groups are tested over time, their share of the 5 %, and their
-counts by period.
+"""Watched groups: those tested over time, their share of the 5 %, and their counts.
 
 People, outcomes and scores of each group and period are added up in narrow ranges of
 the score.

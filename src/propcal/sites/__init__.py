@@ -1,3 +1,1 @@
-"""Sites: how much a score differs between hospitals, and whether a correction
-travels.
-"""
+"""Sites: how much a score differs between hospitals, and does a correction travel?"""

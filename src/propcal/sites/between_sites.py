@@ -1,5 +1,4 @@
-"""Between sites: do they differ, by how much, what is their mean, and what to expect at
-a new one?
+"""Between sites: do they differ, by how much, and what to expect at a new one?
 
 The variance between sites (tau squared) is Paule and Mandel's: the value at which the
 weighted squares of the sites' distances from their mean are as large as expected. The

@@ -1,6 +1,4 @@
-"""Sites: how a score does at each, what is claimed of them, and what to expect at a new
-one.
-"""
+"""Comparison of sites: how a score does at each, and what to expect at a new one."""
 
 from __future__ import annotations
 

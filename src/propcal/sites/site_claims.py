@@ -1,6 +1,4 @@
-"""What is claimed of sites: tests of everybody, of each site and of differences, as one
-family.
-"""
+"""Claims about sites: tests of everybody, each site and differences, as one family."""
 
 from __future__ import annotations
 

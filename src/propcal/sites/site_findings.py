@@ -1,5 +1,6 @@
-"""What was found at sites, as numbers: exact, or protected, before claims with their
-numbers are assembled.
+"""What was found at sites, as numbers, exact or protected.
+
+Claims with their numbers are assembled from them.
 """
 
 from __future__ import annotations

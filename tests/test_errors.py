@@ -46,6 +46,7 @@ PYTHON_ONLY = {
     ),
     *(
         "details",
+        "n_groups",
         "n_updates",
         "person",
         "r_max",

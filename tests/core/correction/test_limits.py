@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from propcal import Correction, Groups, PMCBoost
-from propcal.core.correction.map_compiler import MapCompiler
+from propcal.core.correction.map_compiler import MAX_PYTHON_STEPS, MapCompiler
 from propcal.errors import FileFormatError, InputError
 
 UNIT = 1 << 32
@@ -158,7 +158,10 @@ def test_many_patterns_and_levels_load_in_time_proportional_to_them():
     assert many < 40 * max(few, 0.02)
 
 
-def test_honest_files_load_as_fast_as_before():
+def test_honest_files_load_in_few_steps(monkeypatch):
+    monkeypatch.setattr(
+        "propcal.core.correction.definition.MAX_STEPS_ON_LOADING", MAX_PYTHON_STEPS
+    )
     rng = np.random.default_rng(0)
     names = [f"level {i}" for i in range(56)]
     updates = np.stack(
@@ -171,9 +174,7 @@ def test_honest_files_load_as_fast_as_before():
     )
     correction = Correction.from_json(text)
     assert len(correction.patterns) == 56
-    began = process_time()
-    Correction.from_json(text).refuse_overgrown()
-    assert process_time() - began < 0.5
+    assert "maps" in vars(correction)  # compiled within these steps
 
 
 @pytest.mark.parametrize("at_once", [5, 50])

@@ -7,9 +7,9 @@ from propcal.datasets import (
     COMPLAINTS,
     DETAILS,
     N_VISITS,
-    PLAUSIBLE,
     SECOND_COMPLAINTS,
     TABLE_1,
+    VITAL_SIGNS,
     make_ed_visits,
 )
 from propcal.errors import InputError
@@ -73,8 +73,8 @@ def test_admission_rates_are_the_published_ones_within_sampling_error(visits):
 
 def test_ages_and_vital_signs_are_those_of_living_adults(visits):
     assert visits.age.between(18, 95).all()
-    for name, (low, high) in PLAUSIBLE.items():
-        assert visits[name].dropna().between(low, high).all()
+    for name, sign in VITAL_SIGNS.items():
+        assert visits[name].dropna().between(sign.lowest, sign.highest).all()
     assert visits.acuity.dropna().isin([1, 2, 3, 4, 5]).all()
     assert visits.pain.dropna().between(0, 10).all()
     assert (visits.n_previous_admissions <= visits.n_previous_visits).all()

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["load_doctor_visits", "make_ed_visits"]
 
+Columns = dict[str, Any]
+
 _DATA = tomllib.loads(
     (files("propcal.datasets") / "ed_visits.toml").read_text(encoding="utf-8")
 )
@@ -29,22 +31,12 @@ TABLE_1: dict[str, list[tuple[int, int]]] = _DATA["table_1"]
 N_VISITS = sum(visits for cell in TABLE_1.values() for visits, _ in cell)
 MEDICAID: dict[str, float] = _DATA["medicaid"]
 STEEPNESS: dict[str, float] = _DATA["steepness"]
-PLAUSIBLE: dict[str, tuple[float, float]] = _DATA["plausible"]
 COMPLAINTS: dict[str, float] = _DATA["complaints"]
 SECOND_COMPLAINTS: dict[str, list[str]] = _DATA["second_complaints"]
 DETAILS: list[str] = _DATA["details"]
 MARITAL_STATUS: dict[str, list[float]] = _DATA["marital_status"]
 MARITAL_AGES = (18, 40, 60, 90)
-MEASURED = (
-    "acuity",
-    "temperature",
-    "heartrate",
-    "resprate",
-    "o2sat",
-    "sbp",
-    "dbp",
-    "pain",
-)
+MEASURED = ("acuity", *_DATA["vital_signs"], "pain")
 
 
 def load_doctor_visits() -> pd.DataFrame:
@@ -146,15 +138,18 @@ def make_ed_visits(
     rng = np.random.default_rng(seed)
     cells = _cells_of_table_1()
     cell = _drawn_cells(rng, cells, n)
-    race = np.array([one.race for one in cells], dtype=object)[cell]
-    gender = np.array([one.gender for one in cells], dtype=object)[cell]
+    race_of_cell = np.array([one.race for one in cells], dtype=object)
+    gender_of_cell = np.array([one.gender for one in cells], dtype=object)
+    race = race_of_cell[cell]
+    gender = gender_of_cell[cell]
+
     illness = rng.normal(size=n)
     visits = _demographics(rng, race)
     visits |= _triage(rng, illness, visits["age"])
 
     log_odds = _log_odds(race, illness_effect * illness, complaint_effect, visits)
     risk = _with_rates(log_odds, cell, cells)
-    admitted = (rng.random(n) < risk).astype(np.int64)
+    is_admitted = rng.random(n) < risk
 
     visits = _some_missing(rng, visits)
     # a separate generator, which affects neither risk nor outcome
@@ -166,8 +161,25 @@ def make_ed_visits(
         further = np.random.default_rng([seed, 2])
         complaint = _with_detail(further, complaint, illness, details)
     visits["chief_complaint"] = complaint
-    columns: dict[str, Any] = {"race": race, "gender": gender, **visits}
-    return pd.DataFrame({**columns, "true_risk": risk, "admitted": admitted})
+    result = pd.DataFrame({"race": race, "gender": gender, **visits})
+    result["true_risk"] = risk
+    result["admitted"] = is_admitted.astype(np.int64)
+    return result
+
+
+class VitalSign(NamedTuple):
+    """How one vital sign is drawn; values are clipped to the plausible range."""
+
+    mean: float
+    by_age: float
+    by_illness: float
+    spread: float
+    digits: int
+    lowest: float
+    highest: float
+
+
+VITAL_SIGNS = {name: VitalSign(**sign) for name, sign in _DATA["vital_signs"].items()}
 
 
 class _Cell(NamedTuple):
@@ -182,33 +194,44 @@ class _Cell(NamedTuple):
 def _cells_of_table_1() -> list[_Cell]:
     cells = []
     for race, (women, men) in TABLE_1.items():
-        cells += [_Cell(race, "F", *women), _Cell(race, "M", *men)]
+        cells.append(_Cell(race, "F", *women))
+        cells.append(_Cell(race, "M", *men))
     return cells
 
 
 def _drawn_cells(rng: np.random.Generator, cells: list[_Cell], n: int) -> IntArray:
     """The cell of each of n visits, in random order."""
     expected = [cell.n_visits * (n / N_VISITS) for cell in cells]
-    return rng.permutation(np.repeat(np.arange(len(cells)), adding_up(expected, n)))
+    n_visits = adding_up(expected, n)
+    numbers = np.arange(len(cells))
+    in_order = np.repeat(numbers, n_visits)
+    return rng.permutation(in_order)
 
 
-def _demographics(rng: np.random.Generator, race: Any) -> dict[str, Any]:
+def _demographics(rng: np.random.Generator, race: Any) -> Columns:
     n = len(race)
     mean_age = np.where(race == "White", 58.0, 50.0)
-    age = np.clip(rng.normal(mean_age, 19), 18, 95).astype(np.int64)
-    medicaid = rng.random(n) < _looked_up(race, MEDICAID)
+    exact_age = rng.normal(mean_age, 19)
+    age = np.clip(exact_age, 18, 95).astype(np.int64)
+
+    share_medicaid = _looked_up(race, MEDICAID)
+    medicaid = rng.random(n) < share_medicaid
     under_65 = np.where(medicaid, "Medicaid", "Other")
-    medicare = (age >= 65) & (rng.random(n) < 0.85)
+    share_medicare = np.where(age >= 65, 0.85, 0.0)
+    medicare = rng.random(n) < share_medicare
     insurance = np.where(medicare, "Medicare", under_65)
+
     share_english = np.full(n, 0.95)
     share_english[race == "Hispanic/Latino"] = 0.6
     share_english[race == "Asian"] = 0.65
     n_visits = rng.negative_binomial(0.8, 0.3, n)
+    marital_status = _marital_status(rng, age)
+    speaks_english = rng.random(n) < share_english
     return {
         "age": age,
         "insurance": insurance,
-        "marital_status": _marital_status(rng, age),
-        "language": np.where(rng.random(n) < share_english, "ENGLISH", "?"),
+        "marital_status": marital_status,
+        "language": np.where(speaks_english, "ENGLISH", "?"),
         "n_previous_visits": n_visits,
         "n_previous_admissions": rng.binomial(n_visits, 0.3),
     }
@@ -220,52 +243,42 @@ def _marital_status(rng: np.random.Generator, age: IntArray) -> Any:
         np.interp(age, MARITAL_AGES, by_age) for by_age in MARITAL_STATUS.values()
     ]
     upper_ends = np.cumsum(shares[:-1], axis=0)
-    place = (rng.random(len(age)) >= upper_ends).sum(axis=0)
-    return np.array(list(MARITAL_STATUS), dtype=object)[place]
+    is_beyond = rng.random(len(age)) >= upper_ends
+    place = is_beyond.sum(axis=0)
+    statuses = np.array(list(MARITAL_STATUS), dtype=object)
+    return statuses[place]
 
 
-def _triage(
-    rng: np.random.Generator, illness: FloatArray, age: IntArray
-) -> dict[str, Any]:
+def _triage(rng: np.random.Generator, illness: FloatArray, age: IntArray) -> Columns:
     n = len(illness)
     seen = illness + rng.normal(scale=0.8, size=n)  # triage sees illness imperfectly
+    acuity = np.round(3.0 - 0.6 * seen)
+    triage = {"acuity": np.clip(acuity, 1, 5)}
+    for name, sign in VITAL_SIGNS.items():
+        mean = sign.mean + sign.by_age * age + sign.by_illness * illness
+        value = mean + rng.normal(scale=sign.spread, size=n)
+        rounded = np.round(value, sign.digits)
+        triage[name] = np.clip(rounded, sign.lowest, sign.highest)
 
-    def noise(scale: float) -> FloatArray:
-        return rng.normal(scale=scale, size=n)
-
-    triage: dict[str, Any] = {}
-    triage["acuity"] = np.clip(np.round(3.0 - 0.6 * seen), 1, 5)
-    triage["temperature"] = np.round(98.1 + 0.25 * illness + noise(0.8), 1)
-    triage["heartrate"] = np.round(84 + 7 * illness + noise(13))
-    triage["resprate"] = np.round(17.5 + 1.0 * illness + noise(1.8))
-    triage["o2sat"] = np.round(98.3 - 0.8 * illness + noise(1.4))
-    triage["sbp"] = np.round(118 + 0.35 * age - 3 * illness + noise(18))
-    triage["dbp"] = np.round(78 - 1.5 * illness + noise(12))
-    triage["pain"] = np.clip(np.round(rng.normal(4.5, 3.2, n)), 0, 10)
+    pain = np.round(rng.normal(4.5, 3.2, n))
+    triage["pain"] = np.clip(pain, 0, 10)
     complaints = np.array(list(COMPLAINTS), dtype=object)
-    triage["chief_complaint"] = complaints[rng.integers(0, len(complaints), n)]
-    for name, (low, high) in PLAUSIBLE.items():
-        triage[name] = np.clip(triage[name], low, high)
-    return triage
+    complaint = rng.integers(0, len(complaints), n)
+    return {**triage, "chief_complaint": complaints[complaint]}
 
 
 def _log_odds(
-    race: Any, illness: FloatArray, complaint_effect: float, visits: dict[str, Any]
+    race: Any, illness: FloatArray, complaint_effect: float, visits: Columns
 ) -> FloatArray:
     """The log-odds of admission by illness, age, history, insurance and complaint."""
     by_illness = _looked_up(race, STEEPNESS) * illness
     by_age = 0.02 * (visits["age"] - 50)
     by_history = 0.35 * np.log1p(visits["n_previous_admissions"])
-    by_insurance = np.where(visits["insurance"] == "Medicaid", -0.2, 0.0)
+    has_medicaid = visits["insurance"] == "Medicaid"
+    by_insurance = np.where(has_medicaid, -0.2, 0.0)
     by_complaint = _looked_up(visits["chief_complaint"], COMPLAINTS)
-    total: FloatArray = (
-        by_illness
-        + by_age
-        + by_history
-        + by_insurance
-        + complaint_effect * by_complaint
-    )
-    return total
+    total: FloatArray = by_illness + by_age + by_history + by_insurance
+    return total + complaint_effect * by_complaint
 
 
 def _with_rates(log_odds: FloatArray, cell: IntArray, cells: list[_Cell]) -> FloatArray:
@@ -275,7 +288,8 @@ def _with_rates(log_odds: FloatArray, cell: IntArray, cells: list[_Cell]) -> Flo
         rows = np.flatnonzero(cell == number)
         if len(rows):
             rate = published.n_admitted / published.n_visits
-            log_odds[rows] += _intercept(log_odds[rows], rate)
+            intercept = _intercept(log_odds[rows], rate)
+            log_odds[rows] += intercept
     return _expit(log_odds)
 
 
@@ -285,7 +299,8 @@ def _intercept(log_odds: FloatArray, rate: float) -> float:
     high = 20.0
     for _ in range(60):
         middle = (low + high) / 2
-        if _expit(log_odds + middle).mean() < rate:
+        mean_risk = _expit(log_odds + middle).mean()
+        if mean_risk < rate:
             low = middle
         else:
             high = middle
@@ -293,14 +308,15 @@ def _intercept(log_odds: FloatArray, rate: float) -> float:
 
 
 def _expit(log_odds: FloatArray) -> FloatArray:
-    return np.asarray(1 / (1 + np.exp(-log_odds)))
+    odds_against = np.exp(-log_odds)
+    return np.asarray(1 / (1 + odds_against))
 
 
 def _looked_up(values: Any, table: dict[str, float]) -> FloatArray:
     return np.fromiter(map(table.__getitem__, values), np.float64, len(values))
 
 
-def _some_missing(rng: np.random.Generator, visits: dict[str, Any]) -> dict[str, Any]:
+def _some_missing(rng: np.random.Generator, visits: Columns) -> Columns:
     """Make some vital signs and triage values missing; in some visits all of them."""
     n = len(visits["age"])
     never_measured = rng.random(n) < 0.04
@@ -320,11 +336,17 @@ def _with_second(
     It is also more severe for sicker patients.
     """
     n = len(main)
-    names_two = rng.random(n) < _expit(-0.9 + 0.4 * illness + 0.01 * (age - 50))
+    log_odds = -0.9 + 0.4 * illness + 0.01 * (age - 50)
+    names_two = rng.random(n) < _expit(log_odds)
     n_kinds = len(next(iter(SECOND_COMPLAINTS.values())))
     places = _by_gravity(rng, illness, n_kinds)
-    second = [SECOND_COMPLAINTS[name][place] for name, place in zip(main, places)]
-    return np.where(names_two, main + ", " + np.array(second, dtype=object), main)
+    second = []
+    for name, place in zip(main, places):
+        choices = SECOND_COMPLAINTS[name]
+        second.append(choices[place])
+    second_texts = np.array(second, dtype=object)
+    both = main + ", " + second_texts
+    return np.where(names_two, both, main)
 
 
 def _with_detail(
@@ -333,21 +355,23 @@ def _with_detail(
     """A further word in a third of the texts; it is more severe for sicker patients."""
     has_one = rng.random(len(illness)) < 1 / 3
     words = np.array(DETAILS[:n_words], dtype=object)
-    word = words[_by_gravity(rng, illness, n_words)]
-    return np.where(has_one, complaint + ", " + word, complaint)
+    gravity = _by_gravity(rng, illness, n_words)
+    word = words[gravity]
+    longer = complaint + ", " + word
+    return np.where(has_one, longer, complaint)
 
 
 def _by_gravity(
     rng: np.random.Generator, illness: FloatArray, n_kinds: int
 ) -> IntArray:
     """Draw one of several kinds, ordered from mild to severe, by illness."""
-    gravity = _expit(0.8 * illness + rng.logistic(size=len(illness)))
-    return np.minimum((gravity * n_kinds).astype(np.int64), n_kinds - 1)
+    chance = rng.logistic(size=len(illness))
+    gravity = _expit(0.8 * illness + chance)
+    kind = (gravity * n_kinds).astype(np.int64)
+    return np.minimum(kind, n_kinds - 1)
 
 
-def _some_unrecorded(
-    rng: np.random.Generator, race: Any, visits: dict[str, Any]
-) -> dict[str, Any]:
+def _some_unrecorded(rng: np.random.Generator, race: Any, visits: Columns) -> Columns:
     """Make some marital status and language values missing, more often where race is
     unknown too.
     """

@@ -27,6 +27,7 @@ MIXED = 3
 SQUARED = 4
 THIRD = 5
 N_SUMS = 6
+N_MOMENTS = 4  # the sums without residuals
 LEVEL = 0
 SLOPE = 1
 N_KINDS = 2
@@ -136,6 +137,69 @@ def box_evidence(x: Any, smallest: float, kind: int) -> Any:
     return z * z + 2.0 * np.log(x[VARIANCE] / smallest)
 
 
+class Selected(NamedTuple):
+    """Which running sums make up those of a condition: the sums of a range of codes, or
+    all that are recorded less those of the range.
+    """
+
+    high: int
+    low: int
+    recorded: int
+    sign: float
+    whole: float
+
+
+@compiled
+def selected_by(conditions: Conditions, feature: int, c: int) -> Any:
+    """What a condition on a feature selects."""
+    sign = 1.0
+    whole = 0.0
+    if conditions.negated[c]:
+        sign = -1.0
+        whole = 1.0
+    recorded = conditions.recorded[feature]
+    return Selected(conditions.high[c], conditions.low[c], recorded, sign, whole)
+
+
+@compiled
+def selected_sum(running: Any, column: int, selected: Selected) -> Any:
+    """The sum of a condition, of one column of running sums."""
+    in_range = running[selected.high, column] - running[selected.low, column]
+    recorded = running[selected.recorded, column]
+    return selected.sign * in_range + selected.whole * recorded
+
+
+@compiled
+def sum_over_first(
+    table: Any, n_columns: int, first_cell: int, n_codes: int, width: int, running: Any
+) -> None:
+    """Fill in the running sums over the codes of a pair's first feature, for each code
+    of the second.
+    """
+    for i in range(n_codes):
+        for j in range(width):
+            cell = first_cell + i * width + j
+            for d in range(n_columns):
+                running[i + 1, j, d] = running[i, j, d] + table[cell, d]
+
+
+@compiled
+def sum_over_second(
+    over_first: Any, n_columns: int, selected: Selected, width: int, run: Any
+) -> None:
+    """Fill in the running sums over the codes of the second feature, of the rows that
+    meet a condition on the first.
+    """
+    high = selected.high
+    low = selected.low
+    for j in range(width):
+        for d in range(n_columns):
+            difference = over_first[high, j, d] - over_first[low, j, d]
+            in_range = selected.sign * difference
+            recorded = selected.whole * over_first[selected.recorded, j, d]
+            run[j + 1, d] = run[j, d] + in_range + recorded
+
+
 @compiled
 def scan_pairs(
     residuals: Any,
@@ -155,75 +219,54 @@ def scan_pairs(
     share. `best` and `where` are filled with the evidence and the number of the box
     (condition of the first feature x conditions of the second).
     """
-    first, second, width, offset, _ = pairs
-    n_codes, recorded, begin, low, high, negated = conditions
-    n_draws = residuals.shape[1] // 2
-    n_columns = 2 * n_draws
+    first, second, widths, first_cells, _ = pairs
+    n_codes = conditions.n_codes
+    begin = conditions.begin
+    n_columns = residuals.shape[1]
+    n_draws = n_columns // 2
     widest = n_codes.max()
     rows = np.zeros((widest + 1, widest, n_columns), dtype=residuals.dtype)
-    rows_v = np.zeros((widest + 1, widest, 4))
+    rows_v = np.zeros((widest + 1, widest, N_MOMENTS))
     run = np.zeros((widest + 1, n_columns), dtype=residuals.dtype)
-    run_v = np.zeros((widest + 1, 4))
+    run_v = np.zeros((widest + 1, N_MOMENTS))
     level = np.zeros(n_draws)
     slope = np.zeros(n_draws)
+
     for k in range(len(first)):
         a = first[k]
         b = second[k]
-        w = width[k]
-        o = offset[k]
-        na = n_codes[a]
-        for i in range(na):
-            for j in range(w):
-                cell = o + i * w + j
-                for d in range(n_columns):
-                    rows[i + 1, j, d] = rows[i, j, d] + residuals[cell, d]
-                for d in range(4):
-                    rows_v[i + 1, j, d] = rows_v[i, j, d] + moments[cell, d]
+        width = widths[k]
+        n_first = n_codes[a]
+        cell = first_cells[k]
+        sum_over_first(residuals, n_columns, cell, n_first, width, rows)
+        sum_over_first(moments, N_MOMENTS, cell, n_first, width, rows_v)
+
         n_second = begin[b + 1] - begin[b]
         for ca in range(begin[a], begin[a + 1]):
-            sign, whole = (-1.0, 1.0) if negated[ca] else (1.0, 0.0)
-            top = high[ca]
-            bottom = low[ca]
-            all_a = recorded[a]
-            for j in range(w):
-                for d in range(n_columns):
-                    run[j + 1, d] = (
-                        run[j, d]
-                        + sign * (rows[top, j, d] - rows[bottom, j, d])
-                        + whole * rows[all_a, j, d]
-                    )
-                for d in range(4):
-                    run_v[j + 1, d] = (
-                        run_v[j, d]
-                        + sign * (rows_v[top, j, d] - rows_v[bottom, j, d])
-                        + whole * rows_v[all_a, j, d]
-                    )
-            if run_v[w, 0] < smallest:
+            of_first = selected_by(conditions, a, ca)
+            sum_over_second(rows, n_columns, of_first, width, run)
+            sum_over_second(rows_v, N_MOMENTS, of_first, width, run_v)
+            if run_v[width, 0] < smallest:
                 continue
+
             for cb in range(begin[b], begin[b + 1]):
-                sign, whole = (-1.0, 1.0) if negated[cb] else (1.0, 0.0)
-                top = high[cb]
-                bottom = low[cb]
-                all_b = recorded[b]
-                v0 = sign * (run_v[top, 0] - run_v[bottom, 0]) + whole * run_v[all_b, 0]
+                of_box = selected_by(conditions, b, cb)
+                v0 = selected_sum(run_v, 0, of_box)
                 if v0 < smallest:
                     continue
-                v01 = (
-                    sign * (run_v[top, 1] - run_v[bottom, 1]) + whole * run_v[all_b, 1]
-                )
-                v11 = (
-                    sign * (run_v[top, 2] - run_v[bottom, 2]) + whole * run_v[all_b, 2]
-                )
-                v3 = sign * (run_v[top, 3] - run_v[bottom, 3]) + whole * run_v[all_b, 3]
-                scale = 1.0 / np.sqrt(v0)
+                v01 = selected_sum(run_v, 1, of_box)
+                v11 = selected_sum(run_v, 2, of_box)
+                v3 = selected_sum(run_v, 3, of_box)
+
+                level_scale = 1.0 / np.sqrt(v0)
                 size = 2.0 * np.log(v0 / smallest)
-                share, scale1 = slope_parts(v0, v01, v11, smallest)
+                share, slope_scale = slope_parts(v0, v01, v11, smallest)
                 for d in range(n_draws):
-                    u = sign * (run[top, d] - run[bottom, d]) + whole * run[all_b, d]
-                    e = n_draws + d
-                    u1 = sign * (run[top, e] - run[bottom, e]) + whole * run[all_b, e]
-                    level[d] = u * scale
-                    slope[d] = (u1 - share * u) * scale1
+                    residual = selected_sum(run, d, of_box)
+                    sloped = selected_sum(run, n_draws + d, of_box)
+                    level[d] = residual * level_scale
+                    slope[d] = (sloped - share * residual) * slope_scale
+
                 box = (ca - begin[a]) * n_second + cb - begin[b]
                 for d in range(n_draws):
                     found = level[d] * level[d] + size

@@ -328,8 +328,11 @@ def _levels(column: Any) -> tuple[tuple[Level, ...], Any]:
     need(None not in texts and distinct(texts), "a level occurs twice")
     indices = np.concatenate(list(map(_indices, parts)))
 
-    levels = sort_levels([*texts, None] if np.any(indices < 0) else texts)
-    places = {level: place for place, level in enumerate(levels)}
+    occurring = texts
+    if np.any(indices < 0):
+        occurring = [*texts, None]
+    levels = sort_levels(occurring)
+    places = dict(zip(levels, range(len(levels))))
     # index -1 looks up the last entry
     place_of_text = [places[text] for text in texts]
     place_of_text.append(places.get(None, -1))

@@ -177,11 +177,12 @@ def _points_table(rows: list[dict[str, Any]]) -> PointsTable | None:
     if not rows:
         return None
     features = tuple(map(_feature, rows))
-    columns = [feature.column for feature in features]
-    need(strict.distinct(columns), '"points" name a column twice')
+    columns = []
     largest_total = 0
     for feature in features:
+        columns.append(feature.column)
         largest_total += max(abs(points or 0) for points in feature.pieces)
+    need(strict.distinct(columns), '"points" name a column twice')
     problem = f'"points" of a person may add up to at most {MOST_TOTAL:,}'
     need(largest_total <= MOST_TOTAL, problem)
     return PointsTable(features)
@@ -282,7 +283,7 @@ def _patterns(
     for a in range(n):
         column = [key[a] for key in keys]
         known = sort_levels(list(set(column)))
-        places = {level: place for place, level in enumerate(known)}
+        places = dict(zip(known, range(len(known))))
         codes[:, a] = [places[level] for level in column]
         levels.append(known)
     in_order = np.lexsort(codes.T[::-1]) if n else np.arange(len(keys))

@@ -131,6 +131,7 @@ def test_a_group_is_wrong_if_its_events_are_far_from_those_expected():
 def test_a_group_is_tested_from_a_variance_of_5_on():
     assert is_wrong(20, 20, (False, True))  # 20 * 0.5 * 0.5
     assert not is_wrong(19, 19, (False, True))
+    assert not is_wrong(8, 8)  # nobody has enough events to be tested
 
 
 def test_the_loss_without_a_term_is_what_its_effect_gains():

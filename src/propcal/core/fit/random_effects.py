@@ -135,8 +135,10 @@ class FittedEffects:
         variance = np.diag(information)[constant]
         testable = variance >= MIN_VARIANCE_OF_EVENTS
         tested = some & testable
+        if not tested.any():
+            return False
         z = np.abs(excess[constant][tested]) / np.sqrt(variance[tested])
-        p_value = 2 * special.ndtr(-z.max(initial=0.0))
+        p_value = 2 * special.ndtr(-z.max())
         return bool(p_value * testable.sum() < WRONG)
 
     def drop(self, effects: BoolArray) -> None:

@@ -85,10 +85,9 @@ def test_everybody_has_the_same_count_as_in_the_report_that_the_section_is_part_
     everybody = protected_audit(
         audit(y, score, sensitive_features=frame[["ward"]], n_draws=100), 11
     )
-    assert (
-        protected_discovery(found, 11).overall["people"]
-        == everybody.groups["people"].iloc[0]
-    )
+    shown = protected_discovery(found, 11)
+    assert shown.overall["people"] == everybody.groups["people"].iloc[0]
+    assert shown.settings["people"] == shown.overall["people"]
 
 
 @pytest.mark.parametrize("size", [(300, 1194), (411, 1083), (355, 645)])

@@ -16,14 +16,21 @@ import numpy as np
 from propcal.auditing.statistics.sample import filled_clusters
 from propcal.core.atoms import Atoms
 from propcal.core.bins import Bins
-from propcal.core.categories import Categories, bucket_sums
+from propcal.core.categories import Categories, bucket_starts, bucket_sums
 from propcal.core.draws import Draws, draw_outcomes
 from propcal.core.fit.evidence import (
     FEWEST_CLUSTERS,
     atom_clusters,
     squared_residuals,
 )
-from propcal.core.grid import BoolArray, FloatArray, IntArray, from_grid, ratio
+from propcal.core.grid import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    from_grid,
+    ratio,
+    run_sums,
+)
 from propcal.core.groups import membership
 from propcal.core.patterns import CLUSTER
 from propcal.core.reduction import without_clusters
@@ -67,9 +74,11 @@ def score_cells(
     n_parts = MOST_CELLS // n_cells
     n_parts_of_bin = int(np.clip(n_parts, 1, MOST_PARTS))
     parts = bins.cut(n_parts_of_bin)
+    starts = bucket_starts(atoms, parts)
 
     def sums(column: Any) -> FloatArray:
-        return np.asarray(bucket_sums(atoms, parts, column), dtype=np.float64)
+        by_bucket = run_sums(column, starts).reshape(len(atoms.patterns), len(parts))
+        return np.asarray(by_bucket, dtype=np.float64)
 
     weights = sums(atoms.weight)
     pattern, part = np.nonzero(weights)

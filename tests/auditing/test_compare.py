@@ -1,6 +1,7 @@
 """Scores side by side: paired intervals, and what is said of the fitting people."""
 
 import json
+import pickle
 import re
 from html import unescape
 
@@ -237,6 +238,19 @@ def test_changes_of_the_brier_score_are_told_with_certainty(harmed):
         "sex=F": True,
         "sex=M": False,
     }
+
+
+def test_what_a_comparison_found_is_protected_once(harmed):
+    shown = protected_comparison(harmed, 11)
+    assert shown is not harmed
+    assert protected_comparison(shown, 11) is shown
+    assert protected_comparison(harmed, 0) is harmed
+    kept = pickle.loads(pickle.dumps(harmed))
+    assert protected_comparison(kept, 11).to_json() == shown.to_json()
+    # what is kept for this has neither people nor draws
+    for findings in harmed._source.by_score.values():
+        assert findings.profiles == []
+        assert not len(findings.noise.rates)
 
 
 def test_a_group_is_not_called_worse_because_of_protected_counts(harmed):

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Unpack
 
-import numpy as np
 import pandas as pd
 
 from propcal.auditing.audit import Audit, assemble, audited_atoms, correction_in
 from propcal.auditing.claims import FITTING, NAN
-from propcal.auditing.findings import AuditSettings, find, settings_and_names
-from propcal.auditing.printable_results import Pages
-from propcal.auditing.score_changes import (
-    COLUMNS,
-    WORSE,
-    FlagChanges,
-    GroupChange,
-    ScorePair,
-    claims_of,
-    flag_table,
+from propcal.auditing.comparison_findings import ComparisonFindings, find_changes
+from propcal.auditing.findings import (
+    AuditSettings,
+    Findings,
+    find,
+    settings_and_names,
 )
+from propcal.auditing.printable_results import Pages
+from propcal.auditing.score_changes import WORSE, GroupChange, ScorePair, claims_of
 from propcal.core.arguments import Table, Values
 from propcal.core.atoms import Atoms
 from propcal.core.grid import FloatArray, from_grid, to_grid
@@ -72,7 +69,7 @@ class Comparison(Pages):
     flags: pd.DataFrame
     unchanged: tuple[str, ...]
     notes: tuple[str, ...]
-    _flag_source: tuple[FlagChanges, ...] = ()
+    _source: ComparisonFindings | None = None
 
     @property
     def base(self) -> str:
@@ -85,21 +82,24 @@ class Comparison(Pages):
         further off.
         """
         _, *others = self.audits
-        return tuple(claim for name in others for claim in self.claims_of(name))
+        claims: list[GroupChange] = []
+        for name in others:
+            claims += self.claims_of(name)
+        return tuple(claims)
 
     def claims_of(self, name: str) -> list[GroupChange]:
         """The claims about one score."""
         changes = self.changes[self.changes["score"] == name]
-        both = self.audits[self.base].groups, self.audits[name].groups
-        return claims_of(changes, name, self.base, both)
+        before = self.audits[self.base].groups
+        after = self.audits[name].groups
+        return claims_of(changes, name, self.base, (before, after))
 
     def worse_groups(self, name: str) -> list[str]:
         """The groups that a score is further off for than the base, with their O/E
         ratios as far as known.
         """
-        return [
-            claim.words for claim in self.claims_of(name) if claim.direction == WORSE
-        ]
+        claims = self.claims_of(name)
+        return [claim.words for claim in claims if claim.direction == WORSE]
 
     def fitted_on_these(self, name: str) -> bool:
         """Whether a score was corrected by something that was fitted to these very
@@ -191,55 +191,54 @@ def compare(
         people = _of_atoms(scores, y)
     else:
         people = _of_rows(scores, y, sensitive_features, sample_weight, cluster, rule)
-    base, *others = scores
+    return assembled(_found(people, rule, progress), identity)
+
+
+def _found(
+    people: ScoredPeople,
+    rule: AuditSettings,
+    progress: Callable[[int, int], None] | None,
+) -> ComparisonFindings:
+    """What is found about each score, and about each with the base."""
+    base, *others = people.scores
     base_score = to_grid(people.scores[base])
     same_people = replace(people.rows, score=base_score).record_keys()
-    people = people._replace(rows=replace(people.rows, keys=same_people))
+    rows = replace(people.rows, keys=same_people)
 
-    found = {}
-    for i, name in enumerate(scores):
-        atoms = rescored(people.rows, to_grid(people.scores[name]))
-        part = _part(progress, i, len(scores))
+    by_score = {}
+    for i, (name, score) in enumerate(people.scores.items()):
+        atoms = rescored(rows, to_grid(score))
+        part = _part(progress, i, len(people.scores))
         fitted = people.fitted[name]
         findings = find(atoms, rule, fitted_on_these=fitted, progress=part)
-        found[name] = replace(findings, called=name)
-    audits = {name: assemble(each, identity) for name, each in found.items()}
+        by_score[name] = replace(findings, called=name)
+
     pairs = []
     for name in others:
         both_scores = people.scores[base], people.scores[name]
-        both_found = found[base], found[name]
-        pairs.append(ScorePair(name, people.rows, both_scores, both_found))
-    return _compared(pairs, audits, people.fitted, rule)
+        both_found = by_score[base], by_score[name]
+        pairs.append(ScorePair(name, rows, both_scores, both_found))
+    return find_changes(by_score, pairs)
 
 
-def _compared(
-    pairs: Sequence[ScorePair],
-    audits: dict[str, Audit],
-    fitted: Mapping[str, bool | None],
-    rule: AuditSettings,
-) -> Comparison:
-    """What differs between each score and the base."""
-    differences: list[Any] = []
-    unchanged = []
-    for pair in pairs:
-        differences += pair.differences()
-        before, after = map(to_grid, pair.scores)
-        if np.array_equal(before, after):
-            unchanged.append(pair.name)
-    base, *_ = audits.values()
-    profiles = pairs[0].found[0].profiles
-    groups = [one.size.group for one in profiles if not one.size.left_out]
-    flags = tuple(
-        pair.flags(threshold, groups) for pair in pairs for threshold in rule.thresholds
-    )
+def assembled(findings: ComparisonFindings, identity: Identity) -> Comparison:
+    """Label findings and put them into words; they are exact, or protected."""
+    audits = {name: assemble(one, identity) for name, one in findings.by_score.items()}
+    base = audits[findings.base]
+    flags = findings.flags.copy()
+    labels = flags["group"].map(lambda group: base.labels.get(group, group))
+    flags.insert(list(flags).index("group") + 1, "label", labels)
+    source = None
+    if findings.exact:
+        source = findings.kept(audits)
     return Comparison(
         audits=audits,
-        differences=pd.DataFrame(differences, columns=list(COLUMNS)),
-        changes=pd.concat([pair.changes() for pair in pairs], ignore_index=True),
-        flags=flag_table(flags, base.labels),
-        unchanged=tuple(unchanged),
-        notes=_notes(fitted, base.identity.unit),
-        _flag_source=flags,
+        differences=findings.differences,
+        changes=findings.changes,
+        flags=flags,
+        unchanged=findings.unchanged,
+        notes=_notes(findings.by_score, base.identity.unit),
+        _source=source,
     )
 
 
@@ -269,15 +268,16 @@ def _of_atoms(scores: Mapping[str, Any], atoms: Atoms) -> ScoredPeople:
     """Scores of each atom: their own, and what corrections make of it."""
     base, *others = scores
     corrections = {name: correction_in(scores[name]) for name in others}
-    all_corrections = all(each is not None for each in corrections.values())
-    if scores[base] is not None or not all_corrections:
+    has_base = scores[base] is None
+    if not has_base or None in corrections.values():
         raise InputError(
             'with atoms, scores are {"base": None, ...}: None is their own score, the '
             "others are corrections",
             argument="scores",
         )
     rows = numbered(atoms)
-    values: dict[str, FloatArray] = {base: from_grid(atoms.score)[rows.score]}
+    own_score = from_grid(atoms.score)
+    values: dict[str, FloatArray] = {base: own_score[rows.score]}
     fitted: dict[str, bool | None] = {base: None}
     for name, correction in corrections.items():
         values[name] = correction.apply_to_atoms(atoms)[rows.score]
@@ -304,9 +304,8 @@ def _of_rows(
         if correction is not None:
             arrays[name] = correction.apply(scores[base], features, invalid=invalid)
     reading = rule.reading()
-    rows, values = rows_of_scores(
-        arrays, y, features, weight, cluster=cluster, **reading
-    )
+    reading["cluster"] = cluster
+    rows, values = rows_of_scores(arrays, y, features, weight, **reading)
     if cluster is None:
         unused_id = warn_of_unused_ids(features, rule.definition())
         rows = replace(rows, unused_id=unused_id)
@@ -318,16 +317,18 @@ def _of_rows(
     return ScoredPeople(rows, values, fitted)
 
 
-def _notes(fitted: Mapping[str, bool | None], unit: str) -> tuple[str, ...]:
+def _notes(by_score: Mapping[str, Findings], unit: str) -> tuple[str, ...]:
     """Which scores were corrected by something fitted to others, and how differences
     are to be read; the base comes first.
     """
     from propcal.documents.sentences.notes import fitting_note
     from propcal.documents.words import words
 
-    base = next(iter(fitted))
-    of_others = [name for name, these in fitted.items() if these is False]
-    notes = [fitting_note(False, name, unit=unit) for name in of_others]
+    notes: list[str] = []
+    for name, findings in by_score.items():
+        if findings.fitted_on_these is False:
+            notes.append(fitting_note(False, name, unit=unit))
+    base = next(iter(by_score))
     return (*notes, words("notes", "differences", base=base))
 
 
@@ -336,7 +337,8 @@ def loss_of_everybody(comparison: Comparison) -> Any:
     few people for one.
     """
     table = comparison.differences
-    rows = table[(table["measure"] == "log_loss") & (table["group"] == EVERYBODY.name)]
+    of_everybody = table[table["group"] == EVERYBODY.name]
+    rows = of_everybody[of_everybody["measure"] == "log_loss"]
     if len(rows):
         return rows.iloc[0]
     return dict.fromkeys(("base", "value", "difference", "low", "high"), NAN)

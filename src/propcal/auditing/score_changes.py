@@ -1,4 +1,4 @@
-"""What changes between two scores of the same people: measures, groups, flags.
+"""What changes between two scores of the same people: measures, and for each group.
 
 Intervals of differences use that the people are the same.
 
@@ -10,7 +10,7 @@ survey weights as an audit does. Holm's adjustment applies to all groups of a sc
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -21,7 +21,6 @@ import pandas as pd
 from propcal.auditing.audit_tables import row_dicts
 from propcal.auditing.decision import group_tests
 from propcal.auditing.findings import Findings
-from propcal.auditing.headcount import Headcount
 from propcal.auditing.loss_intervals import debiased, losses
 from propcal.auditing.names import HIGHER, LOWER
 from propcal.auditing.profile import JudgedGroups, audited_groups
@@ -40,11 +39,17 @@ from propcal.numbers import IN_SENTENCE, known
 
 # base, value, difference, low, high
 Difference = tuple[float, float, float, float, float]
-COLUMNS = ("score", "measure", "group", "base", "value", "difference", "low", "high")
+DIFFERENCE_COLUMNS = (
+    "score",
+    "measure",
+    "group",
+    "base",
+    "value",
+    "difference",
+    "low",
+    "high",
+)
 CHANGE_COLUMNS = ["group", "p_value", "change", "brier_p_value", "brier_change"]
-NEITHER = 0
-NEWLY = 1
-NO_LONGER = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,8 +84,8 @@ class ScorePair:
         return samples
 
     def differences(self) -> Iterator[tuple[Any, ...]]:
-        """Rows of `COLUMNS`: of losses and mean squares over all cells, and of measures
-        of each group.
+        """Rows of `DIFFERENCE_COLUMNS`: of losses and mean squares over all cells, and
+        of measures of each group.
         """
         of_cells = self._loss_differences() | self._mean_square_differences()
         for measure, numbers in of_cells.items():
@@ -200,23 +205,6 @@ class ScorePair:
         """Expected events of each pattern, in units of the grid."""
         weighted = self.joint.weight * score.astype(np.float64)
         return np.asarray(self.joint.pattern_sums(weighted), dtype=np.float64)
-
-    def flags(self, threshold: float, groups: Sequence[Group]) -> FlagChanges:
-        """Who crosses a threshold in which direction."""
-        grid_threshold = to_grid(np.array([threshold]))
-        before, after = (to_grid(score) >= grid_threshold for score in self.scores)
-        crossed = np.full(len(before), NEITHER, dtype=np.int64)
-        crossed[after & ~before] = NEWLY
-        crossed[before & ~after] = NO_LONGER
-        people = Headcount.of(
-            rescored(self.joint, crossed),
-            lambda patterns: membership(groups, patterns),
-            lambda atoms: atoms.score,
-            3,
-        )
-        newly = people.part(NEWLY)
-        no_longer = people.part(NO_LONGER)
-        return FlagChanges(self.name, threshold, tuple(groups), newly, no_longer)
 
 
 def _loss_limits(findings: Findings) -> dict[str, tuple[float, float, float]]:
@@ -409,38 +397,3 @@ def claims_of(
         )
     places = {group: place for place, group in enumerate(table_before.index)}
     return sorted(claims, key=lambda one: (one.who != EVERYBODY.name, places[one.who]))
-
-
-@dataclass(frozen=True, eq=False)
-class FlagChanges:
-    """The people of each group who are newly and no longer flagged by a score at a
-    threshold.
-    """
-
-    score: str
-    threshold: float
-    groups: tuple[Group, ...]
-    newly: Headcount
-    no_longer: Headcount
-
-
-FLAG_COLUMNS = (
-    "score",
-    "threshold",
-    "group",
-    "label",
-    "newly_flagged",
-    "no_longer_flagged",
-)
-
-
-def flag_table(changes: Sequence[FlagChanges], labels: dict[str, str]) -> pd.DataFrame:
-    """One row for each score, threshold and group, with exact counts."""
-    rows = []
-    for change in changes:
-        newly = np.rint(change.newly.people.sum(axis=0)).astype(int).tolist()
-        no_longer = np.rint(change.no_longer.people.sum(axis=0)).astype(int).tolist()
-        for group, *counts in zip(change.groups, newly, no_longer):
-            label = labels.get(group.name, group.name)
-            rows.append((change.score, change.threshold, group.name, label, *counts))
-    return pd.DataFrame(rows, columns=list(FLAG_COLUMNS))

@@ -235,11 +235,11 @@ def fitted(
 def as_sql(ask: Any, c: Any, dialects: Any) -> None:
     """A correction as SQL."""
     for dialect in dialects:
-        for form in ("lookup", "case"):
+        for form in ("lookup", "values"):
             options = {
                 "form": form,
                 "table": "clinic.visits",
-                "unseen": "keep" if form == "case" else None,
+                "unseen": "keep" if form == "values" else None,
             }
             ask(
                 f"SQL {dialect} {form}",

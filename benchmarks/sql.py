@@ -193,7 +193,7 @@ class Spark:
 def measure(name: str, database, size: str, model: Correction, n: int) -> list[dict]:
     rows = []
     for form in (
-        ("lookup", "case") if size == "small" and name != "spark" else ("lookup",)
+        ("lookup", "values") if size == "small" and name != "spark" else ("lookup",)
     ):
         made = model.to_sql(name, score="risk", form=form)
         if name != "spark":

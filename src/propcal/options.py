@@ -583,7 +583,7 @@ class Export:
     columns
         Name in the table of a column that the correction reads: race=RACE.
     form
-        Write a lookup table and a query, or one long expression without a table.
+        Create a lookup table for the query, or write its values into the query.
     lookup_table
         Name of the lookup table.
     column
@@ -600,7 +600,7 @@ class Export:
     table: str = DATABASE.option("TABLE", default="people")
     types: dict[str, str] | None = DATABASE.option("--type COLUMN=KIND")
     columns: dict[str, str] | None = DATABASE.option("--rename COLUMN=NAME")
-    form: str = OUTPUT.option("lookup|case", default="lookup")
+    form: str = OUTPUT.option("lookup|values", default="lookup")
     lookup_table: str = OUTPUT.option("TABLE", default="propcal_lookup")
     column: str = OUTPUT.option("NAME", default="corrected")
     unseen: str | None = UNSEEN

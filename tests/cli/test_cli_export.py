@@ -75,7 +75,7 @@ def test_without_a_file_it_prints_and_every_option_is_passed_on(run, model):
             "--table",
             "a.b",
             "--form",
-            "case",
+            "values",
         ),
         *(
             "--column",
@@ -103,7 +103,7 @@ def test_without_a_file_it_prints_and_every_option_is_passed_on(run, model):
             "--table",
             "a.b",
             "--form",
-            "case",
+            "values",
         ),
         *(
             "--column",
@@ -126,7 +126,7 @@ def test_without_a_file_it_prints_and_every_option_is_passed_on(run, model):
     assert (
         out
         == model.to_sql(
-            "postgres", score="r", table="a.b", form="case", **options
+            "postgres", score="r", table="a.b", form="values", **options
         ).script
     )
 
@@ -148,14 +148,14 @@ def test_wrong_use_is_told_in_a_line(run, model, arguments, words):
     assert Correction.load("model.json").n_updates == model.n_updates
 
 
-def test_a_long_expression_is_told_beside_the_script(run, model, monkeypatch):
-    monkeypatch.setattr("propcal.export.sql.MAX_CASE_LINES", 10)
+def test_the_form_of_earlier_versions_is_refused_with_the_new_one(run, model):
     code, out, err = run("export", "model.json", "--score", "risk", "--form", "case")
-    assert code == 0
-    assert out == model.to_sql(score="risk", form="case").script
-    assert "Use --form lookup, or --unseen keep with" in err
-    assert err.count("\n") == 1
-    assert run("export", "model.json", "--score", "risk")[2] == ""
+    assert (code, out) == (2, "")
+    assert "--form case was replaced" in err
+    assert "Use --form values" in err
+    code, out, err = run("export", "model.json", "--score", "risk", "--form", "values")
+    assert (code, err) == (0, "")
+    assert out == model.to_sql(score="risk", form="values").script
 
 
 def test_what_is_no_correction_is_told_by_what_it_is(run, model, cohort):

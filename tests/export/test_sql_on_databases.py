@@ -53,7 +53,7 @@ def assert_same(
     correction,
     attributes,
     *,
-    forms=("lookup", "case"),
+    forms=("lookup", "values"),
     unseen=None,
     scores=None,
     **options,
@@ -104,7 +104,7 @@ def test_a_smooth_start_and_the_updates_after_it_are_the_same_to_the_last_bit(
     correction = (
         small if db.name == "spark" else smooth
     )  # fewer patterns where every query takes seconds
-    assert_same(db, correction, PEOPLE, forms=("lookup",), unseen="keep")
+    assert_same(db, correction, PEOPLE, unseen="keep")
 
 
 def test_levels_of_scores_of_exactly_0_and_1_are_the_same_to_the_last_bit(
@@ -129,9 +129,9 @@ def test_combinations_that_were_not_seen_are_replayed(db, plain):
     assert_same(db, plain, PEOPLE)
 
 
-def test_one_expression_does_it_without_a_table(db, small):
+def test_one_query_does_it_without_a_table(db, small):
     icu = combinations(icu=pa.array([True, False, None]))
-    assert_same(db, small, icu, forms=("case",))
+    assert_same(db, small, icu, forms=("values",))
 
 
 def test_combinations_that_were_not_seen_are_kept_or_null(embedded, plain):
@@ -143,7 +143,7 @@ def test_combinations_that_were_not_seen_are_kept_or_null(embedded, plain):
     )
     score = table["risk"].to_numpy()
     wanted = plain.apply(score, table.set_column(2, "race", texts(*known)))
-    for form in ("lookup", "case"):
+    for form in ("lookup", "values"):
         kept = plain.to_sql(db.name, score="risk", form=form, unseen="keep")
         assert bits(score_in(db, kept, table)[1]) == bits(
             np.where(martian, score, wanted)
@@ -177,9 +177,9 @@ def test_a_score_that_is_no_probability_gives_null_and_never_a_risk(db):
     )
     chosen = [
         ("lookup", "keep"),
-        ("case", "replay"),
+        ("values", "replay"),
         ("lookup", "replay"),
-        ("case", "keep"),
+        ("values", "keep"),
     ]
     for form, unseen in chosen[: 2 if db.name == "spark" else None]:
         raw, found = score_in(
@@ -209,7 +209,7 @@ class DuckDbOnParquet(DuckDb):
         self.connection.execute(f'DROP {kind} IF EXISTS "{table}"')
 
 
-@pytest.mark.parametrize("form", ["lookup", "case"])
+@pytest.mark.parametrize("form", ["lookup", "values"])
 def test_nan_in_parquet_is_missing_as_it_is_elsewhere(tmp_path, form):
     groups = Groups(columns=["ward"], cuts={"age": [30]}, where={"old": "age >= 50"})
     correction = fitted(groups, PMCBoost.paper, alpha=0.1)
@@ -349,7 +349,7 @@ def test_letters_count_whatever_the_collation_of_a_column(db):
         db.run(f"CREATE TABLE blind (id BIGINT, risk DOUBLE PRECISION, race {kind})")
         db.run("INSERT INTO blind SELECT id, risk, race FROM people")
     wanted = bits(correction.apply(table["risk"].to_numpy(), table))
-    query = correction.to_sql(db.name, score="risk", table="blind", form="case").query
+    query = correction.to_sql(db.name, score="risk", table="blind", form="values").query
     assert bits([row[-1] for row in sorted(db.rows(query))]) == wanted
 
 
@@ -384,7 +384,7 @@ def test_a_condition_without_attributes_and_an_empty_correction_are_fine(embedde
             warnings.simplefilter("ignore")  # that it did not converge
             correction = method.fit(score, y).correction_
         table = pa.table({"id": np.arange(4), "risk": [0.1, 0.1 + 1e-12, 0.9, 1.0]})
-        for form in ("lookup", "case"):
+        for form in ("lookup", "values"):
             export = correction.to_sql(embedded.name, score="risk", form=form)
             found = score_in(embedded, export, table)[1]
             assert bits(found) == bits(correction.apply(table["risk"].to_numpy()))

@@ -45,7 +45,7 @@ def test_hostile_names_and_levels_survive_where_sql_is_not_run(dialect):
 
 
 @pytest.mark.parametrize("dialect", NOT_RUN)
-@pytest.mark.parametrize("form", ["lookup", "case"])
+@pytest.mark.parametrize("form", ["lookup", "values"])
 def test_whole_numbers_are_divided_as_each_database_needs_it(dialect, form, small):
     export = small.to_sql(dialect, score="risk", form=form)
     for statement in (*export.setup, export.query):
@@ -71,34 +71,38 @@ def nesting(text):
     return deepest
 
 
-def test_ten_levels_of_case_are_enough_for_ten_thousand_patterns():
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame({name: rng.choice([*"abcdefgh"], 5000) for name in "xyz"})
-    y = rng.random(5000) < 0.3
-    model = PMCBoost.paper(intersections=1, alpha=0.3, gamma=0.01)
-    correction = model.fit(rng.random(5000), y, sensitive_features=frame).correction_
-    export = correction.to_sql("sqlite", score="risk", form="case")
-    assert len(export.numbers) == 9**3
-    assert nesting(export.expression) <= 10
-
-
-@pytest.mark.slow
-def test_duckdb_numbers_the_patterns_once(plain):
-    export = plain.to_sql(score="risk", form="case")
-    assert export.expression.count('"race"') > 3 * export.query.count('"race"')
+def test_a_query_that_contains_its_lookup_table_stands_in_for_the_people(small):
+    export = small.to_sql("duckdb", score="risk", form="values", lookup_table="a.lines")
+    assert export.setup == ()
+    assert export.script == f"{export.header}{export.query};\n"
+    assert "no table has to be created" in export.header
     connection = duckdb.connect()
-    connection.execute(
-        "CREATE TABLE people (risk DOUBLE, race VARCHAR, icu BOOLEAN, age DOUBLE)"
-    )
-    connection.execute("INSERT INTO people VALUES (0.3, 'Asian', true, 35)")
-    scored = connection.sql(export.query)
-    assert scored.columns == ["risk", "race", "icu", "age", "corrected"]
-    alone = connection.sql(f"SELECT {export.expression} FROM people").fetchall()[0][0]
-    assert scored.fetchall()[0][-1] == alone
-    assert (
-        alone
-        == plain.apply([0.3], {"race": ["Asian"], "icu": [True], "age": [35]}).item()
-    )
+    connection.execute("CREATE TABLE people (risk DOUBLE, icu BOOLEAN)")
+    connection.execute("INSERT INTO people VALUES (0.3, true), (0.4, false)")
+    mean = f"SELECT avg(corrected) FROM ({export.query}) WHERE icu"
+    wanted = small.apply([0.3], {"icu": [True]})[0]
+    assert connection.execute(mean).fetchone()[0] == wanted
+    lines = export.query[: export.query.index("SELECT p.*")]
+    assert lines.startswith('WITH "lines" AS (')
+    connection.execute(f"CREATE TABLE found AS {lines} SELECT * FROM lines")
+    assert connection.table("found").df().equals(export.to_frame())
+
+
+@pytest.mark.parametrize("dialect", NOT_RUN)
+def test_rows_within_a_query_are_those_of_the_table_where_sql_is_not_run(
+    dialect, small
+):
+    export = small.to_sql(dialect, score="risk", form="values")
+    parsed = sqlglot.parse_one(export.query, read=dialect)
+    [lookup] = parsed.find_all(exp.CTE)
+    assert lookup.alias == "propcal_lookup"
+    rows = [
+        [int(number.sql()) for number in row.expressions]
+        for row in lookup.find_all(exp.Tuple)
+    ]
+    assert rows == export.to_frame().to_numpy().tolist()
+    assert ("UNNEST" in export.query) == (dialect == "bigquery")
+    assert ("create a view of it" in export.header) == (dialect == "tsql")
 
 
 def test_spark_joins_by_one_number_unless_it_could_overflow(small, monkeypatch):
@@ -132,28 +136,6 @@ def test_the_script_is_the_whole_and_begins_with_what_it_is(small):
         .equals(export.to_frame())
     )
     assert "lookup" in repr(export)
-
-
-def test_an_expression_too_long_for_some_databases_says_what_to_use_instead(
-    plain, monkeypatch
-):
-    long = plain.to_sql(score="risk", form="case")
-    seen = plain.to_sql(score="risk", form="case", unseen="keep")
-    assert len(seen.lines) < len(long.lines) <= sql.MAX_CASE_LINES
-    assert (long.caution, seen.caution) == ("", "")
-    monkeypatch.setattr(sql, "MAX_CASE_LINES", len(seen.lines) - 1)
-    again = plain.to_sql(score="risk", form="case")
-    assert f"has {len(long.lines):,} lines" in again.caution
-    assert (
-        f'form="lookup", or unseen="keep" with {len(seen.lines):,} lines.'
-        in again.caution
-    )
-    assert again.script == long.header + f"-- {again.caution}\n{long.query};\n"
-    assert len(repr(again)) < 80
-    assert plain.to_sql(score="risk", form="case", unseen="keep").caution.endswith(
-        'Use form="lookup".'
-    )
-    assert plain.to_sql(score="risk").caution == ""
 
 
 def test_a_comment_cannot_be_ended_by_a_name():
@@ -193,6 +175,7 @@ def test_what_cannot_be_is_refused_and_said(plain, monkeypatch):
     for options, words in [
         ({"dialect": "oracle"}, "dialect must be one of"),
         ({"form": "view"}, "form must be one of"),
+        ({"form": "case"}, 'form="case" was replaced .*Use form="values"'),
         ({"unseen": "guess"}, "unseen must be one of"),
         ({"types": {"age": "date"}}, "type of 'age'"),
         ({"types": {"height": "number"}}, "types names 'height'"),

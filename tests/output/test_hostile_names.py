@@ -165,7 +165,7 @@ def test_markdown_of_a_name_is_one_line_of_letters():
 
 
 def test_comments_of_sql_hold_no_line_of_their_own(model):
-    for form in ("lookup", "case"):
+    for form in ("lookup", "values"):
         script = str(model.correction_.to_sql(score="risk", form=form))
         comments = [line for line in script.split("\n") if line.startswith("--")]
         assert comments

@@ -518,7 +518,7 @@ def knowing(levels):
     return Correction.from_json(json.dumps(content))
 
 
-@pytest.mark.parametrize("form", ["lookup", "case"])
+@pytest.mark.parametrize("form", ["lookup", "values"])
 def test_decimals_and_large_numbers_have_all_their_digits_in_duckdb(form):
     values = {
         "9007199254740993": "9007199254740993::DECIMAL(18,0)",
@@ -569,7 +569,7 @@ def test_text_that_spells_a_number_is_cut_and_compared_alike_in_duckdb_and_sqlit
                 "INSERT INTO people VALUES (?, ?, ?)",
                 [(i, "0.5", age) for i, age in enumerate(ages)],
             )
-            export = correction.to_sql(dialect, score="s", form="case")
+            export = correction.to_sql(dialect, score="s", form="values")
             found = [row[-1] for row in connection.execute(export.query).fetchall()]
             assert found == [0.5 + place / 64 for place in expected[name]], (
                 name,
@@ -579,7 +579,7 @@ def test_text_that_spells_a_number_is_cut_and_compared_alike_in_duckdb_and_sqlit
     connection = sqlite3.connect(":memory:")
     connection.execute("CREATE TABLE people (s TEXT, age TEXT)")
     connection.execute("INSERT INTO people VALUES ('0.5', '80 years'), ('half', '80')")
-    query = cuts.to_sql("sqlite", score="s", form="case").query
+    query = cuts.to_sql("sqlite", score="s", form="values").query
     assert [row[-1] for row in connection.execute(query).fetchall()] == [
         0.5 + 3 / 64,
         None,

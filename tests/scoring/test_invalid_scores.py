@@ -203,7 +203,7 @@ def db(request):
 
 
 @pytest.mark.parametrize("unseen", ["replay", "keep", "error"])
-@pytest.mark.parametrize("form", ["lookup", "case"])
+@pytest.mark.parametrize("form", ["lookup", "values"])
 @pytest.mark.parametrize("mode", ["null", "keep"])
 def test_sql_does_the_same(correction, people, db, form, mode, unseen):
     table = arrow(people)
@@ -292,7 +292,7 @@ def test_the_export_command_keeps_too(run, capfd):
                 "--invalid",
                 "keep",
                 "--form",
-                "case",
+                "values",
             ]
         )
     assert "ELSE CAST(" in capfd.readouterr().out

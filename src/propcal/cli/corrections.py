@@ -28,12 +28,10 @@ from propcal.cli.commands_from_records import (
     Only,
     Without,
     typed_options,
-    with_flags,
 )
 from propcal.cli.terminal import (
     check_file,
     draw,
-    log,
     progress,
     say,
     warnings_as_lines,
@@ -503,8 +501,6 @@ def export(
         exported = correction.to_sql(**vars(sql))
         text = exported.script
         summary = repr(exported)
-        if exported.caution:
-            log("info", with_flags(exported.caution))
     else:
         text = correction.to_code(language, unseen=cast(Any, sql.unseen))
         n_lines = text.count("\n")

@@ -106,14 +106,15 @@ class Dialect:
         "{x}"  # compared by code points, regardless of the column's collation
     )
     suffix: str = ""  # appended by exact_text
-    fence: str = (
-        ""  # ends a subquery that must not be written out wherever its columns are used
-    )
     # {x}, but no less than {low} and no more than {high}
     within: str = "GREATEST(LEAST({x}, {high}), {low})"
     is_fraction: str = ""
-    # the columns of p but {x}; for a database in which CASE x computes x for each WHEN
-    without: str = ""
+    # the rows of the lookup table without a table; {names} are its columns, {casts}
+    # each of them as a whole number, {fields} each with its type. Or {text} has a line
+    # for each row, split into a list n of which the columns are {elements}.
+    select_rows: str = "SELECT {casts}\nFROM (VALUES\n{rows}) AS v ({names})"
+    first_element: int = 0  # the index of the first element of a list
+    with_in_subquery: bool = True
     has_truths: bool = True
     indexed: bool = False
     temporary_view: bool = False

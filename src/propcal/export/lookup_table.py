@@ -4,12 +4,12 @@ A database that looked for the line of a score by its limits alone would compare
 every line of the pattern, so scores are divided into *buckets*, narrower near 0 and 1
 as the lines are, and a line has a row for each bucket that it reaches into: the
 database finds pattern and bucket by equality (a hash, or an index), and compares the
-few lines there with the score.
+few lines there with the score. The rows are in a table that is created once, or in the
+query itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -89,31 +89,39 @@ def lookup_rows(lines: Lines, numbers: IntArray) -> IntArray:
 def make_table(d: Dialect, lookup: str, rows: IntArray) -> tuple[str, ...]:
     """Statements that create and fill the lookup table."""
     if d.temporary_view:
-        return (_view_of_text(d, lookup, rows),)
+        return (f"CREATE OR REPLACE TEMPORARY VIEW {lookup} AS {select_rows(d, rows)}",)
     columns = [f"{name} {d.whole} NOT NULL" for name in COLUMNS]
     if d.indexed:
         columns.append("PRIMARY KEY (pattern, bucket, score_from)")
-    create = f"CREATE TABLE {lookup} ({', '.join(columns)})"
+    statements = [f"CREATE TABLE {lookup} ({', '.join(columns)})"]
 
-    values = [f"({', '.join(map(str, row))})" for row in rows.tolist()]
-    statements = [create]
-    for inserted in _divided(values, d.rows_at_once):
-        texts = [", ".join(line) for line in _divided(inserted, ROWS_ON_A_LINE)]
-        statements.append(f"INSERT INTO {lookup} VALUES\n" + ",\n".join(texts))
+    for first_row in range(0, len(rows), d.rows_at_once):
+        inserted = _tuples(rows[first_row : first_row + d.rows_at_once])
+        statements.append(f"INSERT INTO {lookup} VALUES\n{inserted}")
     return tuple(statements)
 
 
-def _divided(items: Sequence[str], n: int) -> list[Sequence[str]]:
-    """Consecutive parts of n items."""
-    return [items[begin : begin + n] for begin in range(0, len(items), n)]
+def select_rows(d: Dialect, rows: IntArray) -> str:
+    """A query that returns the rows of the lookup table and reads no table."""
+    casts = []
+    elements = []
+    for i, name in enumerate(COLUMNS, start=d.first_element):
+        casts.append(f"CAST({name} AS {d.whole}) AS {name}")
+        elements.append(f"CAST(n[{i}] AS {d.whole}) AS {name}")
+    return d.select_rows.format(
+        rows=_tuples(rows),
+        names=", ".join(COLUMNS),
+        casts=", ".join(casts),
+        fields=", ".join(f"{name} {d.whole}" for name in COLUMNS),
+        text="\n".join(" ".join(map(str, row)) for row in rows.tolist()),
+        elements=", ".join(elements),
+    )
 
 
-def _view_of_text(d: Dialect, lookup: str, rows: IntArray) -> str:
-    """The table as one text that Spark splits again, which is twenty times faster than
-    rows of numbers.
-    """
-    text = "\n".join(" ".join(map(str, row)) for row in rows.tolist())
-    columns = [f"CAST(n[{i}] AS {d.whole}) AS {name}" for i, name in enumerate(COLUMNS)]
-    view = f"CREATE OR REPLACE TEMPORARY VIEW {lookup} AS SELECT {', '.join(columns)}"
-    lines = f"SELECT explode(split('{text}', '[\n]')) AS line"
-    return f"{view}\nFROM (SELECT split(line, ' ') AS n FROM ({lines}))"
+def _tuples(rows: IntArray) -> str:
+    """Rows in parentheses, several on a line of text."""
+    values = [f"({', '.join(map(str, row))})" for row in rows.tolist()]
+    lines = []
+    for first_row in range(0, len(values), ROWS_ON_A_LINE):
+        lines.append(", ".join(values[first_row : first_row + ROWS_ON_A_LINE]))
+    return ",\n".join(lines)

@@ -1,6 +1,7 @@
 """Builds the SQL that corrects scores inside a database.
 
-It has one of two forms: a lookup table with a query, or one expression.
+A query finds the line of each score among the rows of a lookup table. They are in a
+table that is created once, or in the query itself.
 """
 
 from __future__ import annotations
@@ -16,10 +17,16 @@ from propcal.core.correction.correction import Correction
 from propcal.core.grid import UNIT, IntArray
 from propcal.core.groups import pattern_name
 from propcal.core.patterns import Patterns
-from propcal.errors import Argument, Message, Text, refused
+from propcal.errors import refused
 from propcal.export.compiled_tables import CompiledTables, compiled_tables
 from propcal.export.dialects import DIALECTS, Dialect
-from propcal.export.lookup_table import COLUMNS, Buckets, lookup_rows, make_table
+from propcal.export.lookup_table import (
+    COLUMNS,
+    Buckets,
+    lookup_rows,
+    make_table,
+    select_rows,
+)
 from propcal.export.map_lines import Lines, before_and_after_points
 from propcal.export.sql_levels import LevelSql, pattern_numbers
 from propcal.export.sql_scores import ScoreSql
@@ -30,10 +37,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MAX_NAMED_PATTERNS = 100  # in the comment at the top
-# Longer expressions are too much for some databases: Spark ran out of memory at 4,704
-# lines.
-MAX_CASE_LINES = 4_000
 MAX_ONE_KEY = 1 << 62
+OF_PEOPLE = "p."  # before each column of the table with the people
 UNSAFE = ";'\"`$"  # in a comment of some database or tool
 SCORES_OF_UNSEEN = {
     "replay": "by the groups they belong to",
@@ -51,22 +56,17 @@ class SqlExport:
     header : str
         A comment that describes the correction and how to use the SQL.
     setup : tuple of str
-        Statements that create the lookup table; empty for an expression.
+        Statements that create the lookup table; empty if the query contains its rows.
     query : str
         A query for the table with one more column, the corrected score.
-    expression : str
-        An expression for the corrected score, for use in any query; empty for a lookup
-        table.
-    caution : str
-        What to do if the expression is too long for some databases; empty if it is not.
 
     Examples
     --------
     >>> from propcal import PMCBoost
     >>> correction = PMCBoost().fit([0.5] * 400, [1, 0, 0, 0] * 100).correction_
-    >>> sql = correction.to_sql("duckdb", score="risk", table="people", form="case")
-    >>> sql.query[:20], sql.setup
-    ('SELECT p.*, CASE WHE', ())
+    >>> sql = correction.to_sql("duckdb", score="risk", table="people", form="values")
+    >>> sql.query[:22], sql.setup
+    ('WITH "propcal_lookup" ', ())
     """
 
     dialect: str
@@ -74,10 +74,8 @@ class SqlExport:
     header: str
     setup: tuple[str, ...]
     query: str
-    expression: str
     lines: Lines
     numbers: IntArray  # the numbers of the patterns in the database
-    caution: str = ""
 
     @property
     def script(self) -> str:
@@ -108,7 +106,9 @@ def export_sql(correction: Correction, **options: Any) -> SqlExport:
     """Build the result of `Correction.to_sql`; the options are fields of `Export`."""
     asked = Export(**options)
     check_choice("dialect", asked.dialect, tuple(DIALECTS))
-    check_choice("form", asked.form, ("lookup", "case"))
+    if asked.form == "case":
+        raise refused("sql form is values")
+    check_choice("form", asked.form, ("lookup", "values"))
     unseen = correction.unseen if asked.unseen is None else asked.unseen
     check_choice("unseen", unseen, ("replay", "keep", "error"))
     if asked.invalid == "error":
@@ -120,8 +120,7 @@ def export_sql(correction: Correction, **options: Any) -> SqlExport:
     tables = compiled_tables(correction, asked.unseen)
     numbers = pattern_numbers(tables.patterns)
     lines = Lines.of_maps(tables.maps)
-    alias = "p." if asked.form == "lookup" else ""
-    level_sql = LevelSql(d, tables, alias, asked.columns or {}, asked.types or {})
+    level_sql = LevelSql(d, tables, OF_PEOPLE, asked.columns or {}, asked.types or {})
     odds = level_sql.odds()
     pattern = _emit(d, level_sql.pattern())
     added = None
@@ -129,12 +128,14 @@ def export_sql(correction: Correction, **options: Any) -> SqlExport:
         lines, numbers, added = before_and_after_points(
             tables.maps, tables.patterns, numbers
         )
+    if not _fits_one_key(tables, lines):
+        d = replace(d, one_key=False)
     score: Any = asked.score  # any other than a text is refused
     writer = ScoreSql(
         d,
         lines,
         numbers,
-        alias + d.identifier(score),
+        OF_PEOPLE + d.identifier(score),
         pattern,
         odds,
         added,
@@ -149,40 +150,30 @@ def _exported(
 ) -> SqlExport:
     """The comment, statements and query in the form that was asked for."""
     d = writer.d
+    rows = lookup_rows(writer.lines, writer.numbers)
     people = _qualified(d, asked.table)
-    lookup = _qualified(d, asked.lookup_table)
     corrected = d.identifier(asked.column)
-    setup: tuple[str, ...] = ()
-    expression = ""
-    caution = ""
-    if asked.form == "case":
-        if writer.odds:
-            writer = replace(writer, odds=_emit(d, writer.odds))
-        expression = writer.expression()
-        query = writer.case_query(people, corrected)
-        caution = _caution(correction, len(writer.lines), tables.unseen)
+    if asked.form == "values":
+        lookup = d.identifier(_parts(asked.lookup_table)[-1])
+        setup: tuple[str, ...] = ()
+        with_rows = f"WITH {lookup} AS ({select_rows(d, rows)})\n"
     else:
-        rows = lookup_rows(writer.lines, writer.numbers)
+        lookup = _qualified(d, asked.lookup_table)
         create, *fill = make_table(d, lookup, rows)
         setup = (_emit(d, create), *fill)  # the rest is only numbers
-        if not _fits_one_key(tables, writer.lines):
-            writer = replace(writer, d=replace(d, one_key=False))
-        query = _emit(d, writer.lookup_query(people, lookup, corrected))
+        with_rows = ""
+    query = with_rows + _emit(d, writer.query(people, lookup, corrected))
 
     own_numbers = writer.numbers[: len(tables.patterns)]
     header = _header(correction, d, asked, tables.patterns, own_numbers)
-    if caution:
-        header += f"-- {caution}\n"
     return SqlExport(
         asked.dialect,
         asked.form,
         header,
         setup,
         query,
-        expression,
         writer.lines,
         writer.numbers,
-        caution,
     )
 
 
@@ -197,25 +188,12 @@ def _qualified(d: Dialect, name: str | Sequence[str]) -> str:
     """A quoted table name; dots separate the schema, unless the parts are given as a
     list.
     """
-    parts = name.split(".") if isinstance(name, str) else name
-    return ".".join(d.identifier(part) for part in parts)
+    return ".".join(d.identifier(part) for part in _parts(name))
 
 
-def _caution(correction: Correction, n_lines: int, unseen: str) -> str:
-    """What to do if an expression has too many lines."""
-    if n_lines <= MAX_CASE_LINES:
-        return ""
-    step = Text("Use ", Argument("form", "lookup"))
-    if unseen == "replay":  # the patterns seen in fitting may need fewer lines
-        seen_maps = correction.replay(correction.patterns)
-        n_seen = len(Lines.of_maps(seen_maps))
-        if n_seen < n_lines:
-            step += ", or " + Argument("unseen", "keep") + f" with {n_seen:,} lines"
-    problem = (
-        f"This expression has {n_lines:,} lines; "
-        "databases may take minutes to run it, or run out of memory"
-    )
-    return Message(problem, next_step=step + ".")
+def _parts(name: str | Sequence[str]) -> Sequence[str]:
+    """The schema, if there is one, and the name of a table."""
+    return name.split(".") if isinstance(name, str) else name
 
 
 def _emit(d: Dialect, text: str) -> str:
@@ -266,21 +244,27 @@ def _header(
     if correction.folded:
         folded = ", ".join(map(_plain, correction.folded))
         lines.append(f"Levels that are not listed count as other levels in: {folded}.")
-    if asked.form == "case":
-        lines.append(
-            "The query reads the table, and can be used in any other query "
-            "in place of that table."
-        )
-    else:
-        lines += _about_lookup_table(patterns, numbers)
+    lines.append(_about_use(d, asked.form))
+    lines += _about_lookup_table(patterns, numbers)
     return "".join(f"-- {line}\n" for line in lines)
 
 
+def _about_use(d: Dialect, form: str) -> str:
+    """What to run, and when."""
+    if form == "lookup":
+        return (
+            "Run the statements once. "
+            "Run the query at the end whenever there are new people."
+        )
+    contains = "The query contains its lookup table, so no table has to be created. "
+    if d.with_in_subquery:
+        return contains + "It can replace the table of people in any other query."
+    return contains + "To use it in other queries, create a view of it."
+
+
 def _about_lookup_table(patterns: Patterns, numbers: IntArray) -> list[str]:
-    """How to use the table, and the names of its patterns."""
+    """What its lines mean, and the names of its patterns."""
     lines = [
-        "Run the statements once. "
-        "Run the query at the end whenever there are new people.",
         "Each line of the table applies from score_from to score_to, "
         f"in units of 1/{UNIT}, and gives"
         " (rise * (score - score_from) + base) / width, rounded down.",

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from propcal.auditing.audit import Audit
 from propcal.auditing.audit_tables import row_dicts
 from propcal.auditing.claims import NAN
 from propcal.auditing.compare import Comparison, assembled

@@ -155,7 +155,7 @@ def test_sql_gives_the_same(correction, folded_by_hand, database, unseen):
         name: pa.array(new[name], from_pandas=True) for name in ("risk", "race", "sex", "age")
     })  # fmt: skip
     db = database()
-    for form in ("lookup", "case"):
+    for form in ("lookup", "values"):
         export = correction.to_sql(db.name, score="risk", form=form, unseen=unseen)
         raw, found = score_in(db, export, people)
         assert bits(found) == bits(

@@ -528,12 +528,13 @@ class Correction(Definition):
             Table with the score and the columns that the correction reads. Dots
             separate schema and table; where a name has a dot itself, give the parts as
             a list.
-        form : "lookup" or "case"
-            A lookup table and a query that reads it, or one long expression that needs
-            no table.
+        form : "lookup" or "values"
+            A lookup table and a query that reads it, or a query that contains the rows
+            of the table, so that none has to be created.
         column : str, default="corrected"
             Name of the new column.
         lookup_table : str or sequence of str, default="propcal_lookup"
+            Name of the lookup table; within a query, it has no schema.
         unseen : "replay", "keep" or "error", optional
             Overrides the policy of the correction. "error" gives NULL; "replay" lists
             every combination of known levels and others, at most 10,000.
@@ -550,8 +551,7 @@ class Correction(Definition):
         Returns
         -------
         SqlExport
-            ``str()`` of it is the script; its parts are `setup`, `query` and
-            `expression`.
+            ``str()`` of it is the script; its parts are `setup` and `query`.
         """
         given = {name: value for name, value in locals().items() if name != "self"}
         from propcal.export.sql import export_sql

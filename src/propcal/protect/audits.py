@@ -80,10 +80,10 @@ def protected_findings(findings: Sequence[Findings], rule: Rule) -> list[Finding
         ranges_and_above = sets.add_ranges(one.counts, whole)
         places.append(np.concatenate([whole, ranges_and_above], axis=1))
     shown = sets.shown(rule)
-    return [
-        _ProtectedFindings(one, own, shown).findings()
-        for one, own in zip(findings, places)
-    ]
+    protected = []
+    for one, own in zip(findings, places):
+        protected.append(_ProtectedFindings(one, own, shown).findings())
+    return protected
 
 
 class _ProtectedFindings:
@@ -100,13 +100,19 @@ class _ProtectedFindings:
         self.rule = shown.rule
         self.n_groups = len(places)
         self.names = [group.name for group in self.counts.groups]
-        whole, ranges, above = np.split(places, [1, 1 + len(self.counts.bins)], axis=1)
+        ends_of_parts = [1, 1 + len(self.counts.bins)]
+        whole, ranges, above = np.split(places, ends_of_parts, axis=1)
         # thresholds near hidden edges are not shown
         self.hidden_edges = np.isnan(shown.people[above])
-        own = np.concatenate([whole.ravel(), ranges.ravel()])
-        headcount = Headcount.joined([self.counts.totals, self.counts.ranges])
-        self.shown = ShownCounts.part_of(shown, own, headcount, self._scores())
-        self.large = self.shown.large[: self.n_groups] & ~self._saturated()
+        of_groups = whole.ravel()
+        of_ranges = ranges.ravel()
+        own = np.concatenate([of_groups, of_ranges])
+        headcounts = [self.counts.totals, self.counts.ranges]
+        headcount = Headcount.joined(headcounts)
+        scores = self._scores()
+        self.shown = ShownCounts.part_of(shown, own, headcount, scores)
+        large_groups = self.shown.large[: self.n_groups]
+        self.large = large_groups & ~self._saturated()
         self.cells = ShownCells(exact, self.shown, first=self.n_groups)
 
     def _scores(self) -> Iterator[tuple[int, ScoreValues]]:
@@ -115,7 +121,8 @@ class _ProtectedFindings:
         edges[-1] = np.inf
         for g, scores in enumerate(self.counts.values or []):
             yield g, scores
-            first = self.n_groups + g * len(self.counts.bins)
+            n_ranges = len(self.counts.bins)
+            first = self.n_groups + g * n_ranges
             for place, (low, high) in enumerate(pairwise(edges), start=first):
                 yield place, scores.between(low, high)
 
@@ -126,8 +133,10 @@ class _ProtectedFindings:
         saturated = np.zeros(self.n_groups, dtype=np.bool_)
         for g, scores in enumerate(self.counts.values or []):
             others = scores.people - scores.events
-            small = self.rule.small(np.concatenate([scores.events, others]))
-            saturated[g] = len(scores.score) <= SATURATED and bool(small.any())
+            with_and_without = np.concatenate([scores.events, others])
+            small = self.rule.small(with_and_without)
+            few_scores = len(scores.score) <= SATURATED
+            saturated[g] = few_scores and bool(small.any())
         return saturated
 
     def findings(self) -> Findings:
@@ -135,22 +144,30 @@ class _ProtectedFindings:
         exact = self.exact
         groups = self._groups()
         categories = self.cells.categories()
+        losses = self.cells.losses()
+        typical_gaps = exact.shown.debiased.apply(_printed_mean_squares)
+        curves = self._curves()
+        net_benefit = self._net_benefit()
+        distribution = self._distribution()
+        tests = self._tests()
+        bin_free = self._bin_free()
         shown = AuditTables(
             groups=groups,
             categories=categories,
-            losses=self.cells.losses(),
-            debiased=exact.shown.debiased.apply(_printed_mean_squares),
-            curves=self._curves(),
-            net_benefit=self._net_benefit(),
-            distribution=self._distribution(),
-            tests=self._tests(),
+            losses=losses,
+            debiased=typical_gaps,
+            curves=curves,
+            net_benefit=net_benefit,
+            distribution=distribution,
+            tests=tests,
             smallest_alpha=None,
-            bin_free=self._bin_free(),
+            bin_free=bin_free,
         )
         claims = [self._claim(claim, groups, categories) for claim in exact.claims]
+        people = self._people()
         return replace(
             exact,
-            people=self._people(),
+            people=people,
             shown=shown,
             claims=tuple(claims),
             fewest=self.rule.fewest,
@@ -160,7 +177,8 @@ class _ProtectedFindings:
         """The table of groups."""
         exact = self.exact.shown.groups
         effect = exact["design_effect"].clip(lower=SMALLEST_EFFECT)
-        columns: dict[str, Any] = {"design_effect": printed(effect, EFFECT_DIGITS)}
+        shown_effect = printed(effect, EFFECT_DIGITS)
+        columns: dict[str, Any] = {"design_effect": shown_effect}
         for end in ENDS:
             left_over = exact[f"left_over{end}"]
             columns[f"left_over{end}"] = printed(left_over, RATIO_DIGITS, self.large)
@@ -182,14 +200,17 @@ class _ProtectedFindings:
         for few people.
         """
         scale = 10**P_DIGITS
-        rounded_up = np.ceil(exact.to_numpy(dtype=np.float64) * scale) / scale
+        scaled = exact.to_numpy(dtype=np.float64) * scale
+        rounded_up = np.ceil(scaled) / scale
         is_shown = self.large | np.isnan(rounded_up)
-        errors: list[float] = np.where(is_shown, rounded_up, np.inf).tolist()
+        shown_errors = np.where(is_shown, rounded_up, np.inf)
+        errors: list[float] = shown_errors.tolist()
         return errors
 
     def _of_many(self, groups: pd.Series) -> pd.Series:
         """Whether each name is that of a group of many people."""
-        return groups.isin([self.names[g] for g in np.flatnonzero(self.large)])
+        large_names = [self.names[g] for g in np.flatnonzero(self.large)]
+        return groups.isin(large_names)
 
     def _curves(self) -> pd.DataFrame:
         """Smooth curves of groups of many people; not the points of scores that are
@@ -199,7 +220,8 @@ class _ProtectedFindings:
         if not len(curves):
             return curves
         inner = (curves["score"] > 0) & (curves["score"] < 1)
-        shown = curves[self._of_many(curves["group"]) & inner]
+        of_many = self._of_many(curves["group"])
+        shown = curves[of_many & inner]
         return shown.round(CURVE_DIGITS).reset_index(drop=True)
 
     def _measured(self) -> list[tuple[int, str]]:
@@ -209,7 +231,8 @@ class _ProtectedFindings:
 
     def _net_benefit(self) -> pd.DataFrame:
         """The decision curves of groups whose counts are shown."""
-        design_effect = self.exact.shown.groups["design_effect"].round(EFFECT_DIGITS)
+        exact_effect = self.exact.shown.groups["design_effect"]
+        design_effect = exact_effect.round(EFFECT_DIGITS)
         effect = design_effect.clip(lower=SMALLEST_EFFECT).to_numpy()
         known = self.shown.known
         columns_of = {}
@@ -226,9 +249,12 @@ class _ProtectedFindings:
         people = self.shown.people[g]
         events = self.shown.events[g]
         flagged, flagged_events = self._flagged(g)
-        right = np.minimum.accumulate(np.minimum(flagged_events, events))
-        treated = np.minimum.accumulate(np.minimum(flagged, people))
-        wrong = np.clip(treated - right, 0.0, people - events)
+        at_most_all = np.minimum(flagged_events, events)
+        right = np.minimum.accumulate(at_most_all)
+        at_most_all_people = np.minimum(flagged, people)
+        treated = np.minimum.accumulate(at_most_all_people)
+        net_treated = treated - right
+        wrong = np.clip(net_treated, 0.0, people - events)
         wrong = np.minimum.accumulate(wrong)
 
         withheld = self._withheld_thresholds(g)
@@ -242,20 +268,25 @@ class _ProtectedFindings:
         """Moved counts of the people of a group at or above each threshold, and of
         those with the outcome.
         """
-        events, others = np.rint(self.counts.flagged.people[:, g])
+        exact_counts = self.counts.flagged.people[:, g]
+        events, others = np.rint(exact_counts)
         key = self.counts.flagged.key[g]
-        return events + others + moved(key, 0), events + moved(key, 1)
+        moved_people = events + others + moved(key, 0)
+        moved_events = events + moved(key, 1)
+        return moved_people, moved_events
 
     def _withheld_thresholds(self, g: int) -> BoolArray:
         """Thresholds with few people above, or near an edge that is withheld."""
-        few = self.rule.small(self.counts.flagged.different[:, g]).any(axis=0)
+        different = self.counts.flagged.different[:, g]
+        few = self.rule.small(different).any(axis=0)
         edges = from_grid(self.counts.bins.edges)
         middles = (edges[:-1] + edges[1:]) / 2
         thresholds = self.counts.thresholds
         above = thresholds >= middles[:-1, None]
         below = thresholds <= middles[1:, None]
         near_edge = above & below  # of each inner edge
-        return np.asarray(few | near_edge[self.hidden_edges[g]].any(axis=0))
+        near_hidden_edge = near_edge[self.hidden_edges[g]].any(axis=0)
+        return np.asarray(few | near_hidden_edge)
 
     def _distribution(self) -> pd.DataFrame:
         """Histograms in the risk ranges of the audit."""
@@ -273,7 +304,8 @@ class _ProtectedFindings:
         exact = self.exact.shown.bin_free
         if exact is None:
             return None
-        shown = exact[self._of_many(exact["group"])].round(CURVE_DIGITS)
+        of_many = self._of_many(exact["group"])
+        shown = exact[of_many].round(CURVE_DIGITS)
         return shown if len(shown) else None
 
     def _people(self) -> AuditedPeople:
@@ -286,17 +318,21 @@ class _ProtectedFindings:
             missing[name] = with_missing.people_at(i)
         at_ends: Any = 0
         if exact.at_ends:
-            at_ends = Sets([self.counts.at_ends]).shown(self.rule).people_at(1)
+            shown_ends = Sets([self.counts.at_ends]).shown(self.rule)
+            at_ends = shown_ends.people_at(1)
+        positives = self.shown.events_at(0)
+        rows = self.rule.to_nearest_five(exact.rows)
+        left_out = _left_out(exact.left_out, people, self.rule)
         return replace(
             exact,
             people=people,
-            positives=self.shown.events_at(0),
+            positives=positives,
             missing=missing,
             at_ends=at_ends,
             rounding=None,
-            rows=self.rule.to_nearest_five(exact.rows),
+            rows=rows,
             fingerprint=None,
-            left_out=_left_out(exact.left_out, people, self.rule),
+            left_out=left_out,
         )
 
     def _tests(self) -> pd.DataFrame:
@@ -306,8 +342,10 @@ class _ProtectedFindings:
         tests = self.exact.shown.tests
         if not len(tests):
             return tests
-        many = tests["test"].isin(NOT_OF_GROUPS) | self._of_many(tests["test"])
-        statistic = tests["statistic"].round(STATISTIC_DIGITS).where(many)
+        of_everybody = tests["test"].isin(NOT_OF_GROUPS)
+        many = of_everybody | self._of_many(tests["test"])
+        rounded = tests["statistic"].round(STATISTIC_DIGITS)
+        statistic = rounded.where(many)
         tests = tests.assign(statistic=statistic)
         for name in ("p_value", "adjusted_p"):
             shown = [shown_p(p, large) for p, large in zip(tests[name], many)]
@@ -326,10 +364,12 @@ class _ProtectedFindings:
             large = self.large[self.names.index(exact.who)]
             many = bool(large) and not isinstance(claim.events, Limit)
         given = round(float(exact.given), RATIO_DIGITS)
-        claim = replace(claim, given=given, p_value=shown_p(exact.p_value, many))
+        p_value = shown_p(exact.p_value, many)
+        claim = replace(claim, given=given, p_value=p_value)
         if known(exact.others) and not exact.others_are:
             place = self.names.index(exact.who)
-            claim = replace(claim, **self.shown.others_at(place, exact))
+            others = self.shown.others_at(place, exact)
+            claim = replace(claim, **others)
         return claim
 
 
@@ -347,8 +387,11 @@ def _left_out(report: LeftOutReport, people: Any, rule: Rule) -> LeftOutReport:
     for name, rows in report.by.items():
         by_level[name] = []
         for level, left, total in rows:
-            if min(left, total - left) >= rule.fewest:
-                by_level[name].append((level, in_fives(left), in_fives(total)))
+            fewer = min(left, total - left)
+            if fewer >= rule.fewest:
+                shown_level = (level, in_fives(left), in_fives(total))
+                by_level[name].append(shown_level)
     left_out = in_fives(report.left)
-    others = 5 * round(float(np.nan_to_num(people)) / 5)
+    fives = round(float(np.nan_to_num(people)) / 5)
+    others = 5 * fives
     return LeftOutReport(left_out, others + int(left_out), by=by_level)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import compress
 
 import numpy as np
 import pandas as pd
@@ -49,22 +50,30 @@ def protected_findings(findings: CourseFindings, rule: Rule) -> CourseFindings:
     sets = _CourseSets(findings)
     shown = sets.sets.shown(rule)
     withheld = sets.groups_of_few(shown)
-    alarms = [
-        _protected_alarm(alarm, sets, shown, withheld) for alarm in findings.alarms
-    ]
+    alarms = []
+    for alarm in findings.alarms:
+        alarms.append(_protected_alarm(alarm, sets, shown, withheld))
+    places = sets.of_periods.T.ravel()
+    periods = shown_table(findings.periods, shown, places)
+    evidence = _protected_evidence(findings.evidence, withheld)
+    strengths = _protected_strengths(findings.strengths, withheld)
+    people = shown.people_at(sets.whole)
+    left_out = rule.to_nearest_five(findings.left_out)
+    recalibration = _protected_recalibration(findings.recalibration, rule)
+    note = protection_note(rule.fewest, findings.identity.unit)
     return replace(
         findings,
-        periods=shown_table(findings.periods, shown, sets.of_periods.T.ravel()),
-        evidence=_protected_evidence(findings.evidence, withheld),
-        strengths=_protected_strengths(findings.strengths, withheld),
+        periods=periods,
+        evidence=evidence,
+        strengths=strengths,
         alarms=tuple(alarms),
-        people=shown.people_at(sets.whole),
+        people=people,
         events=NAN,
-        left_out=rule.to_nearest_five(findings.left_out),
-        recalibration=_protected_recalibration(findings.recalibration, rule),
+        left_out=left_out,
+        recalibration=recalibration,
         atoms=None,
         withheld=withheld,
-        protection=(protection_note(rule.fewest, findings.identity.unit),),
+        protection=(note,),
     )
 
 
@@ -87,13 +96,15 @@ class _CourseSets:
         self.reference: list[str] = findings.settings["reference"]
         self.groups = [group.name for group in findings.groups]
         self.sets = Sets()
-        self.whole = int(self.sets.add(Headcount.of(self.atoms, everybody)).item())
+        everybody_counts = Headcount.of(self.atoms, everybody)
+        self.whole = int(self.sets.add(everybody_counts).item())
         self.of_periods = self._add_periods()
         self.of_alarm: dict[tuple[str, str], int] = {}
         self.of_reference: dict[tuple[str, str], int] = {}
         for alarm in findings.alarms:
             key = alarm.group, alarm.test
-            self.of_alarm[key] = self._add_alarm(alarm, self._periods_since(alarm))
+            since_alarm = self._periods_since(alarm)
+            self.of_alarm[key] = self._add_alarm(alarm, since_alarm)
             if self.reference:
                 past = [name for name in self.periods if name in self.reference]
                 self.of_reference[key] = self._add_alarm(alarm, past)
@@ -107,7 +118,8 @@ class _CourseSets:
         for name in self.periods:
             part = parts[name]
             counts = Headcount.of(part, self._members)
-            scores = score_values(part, self._members(part.patterns))
+            inside = self._members(part.patterns)
+            scores = score_values(part, inside)
             places.append(self.sets.add(counts, scores))
         of_periods: IntArray = np.concatenate(places, axis=1)
 
@@ -133,7 +145,8 @@ class _CourseSets:
         place = int(self.sets.add(counts, scores).item())
         if not alarm.where:
             of_group = self.of_periods[self.groups.index(alarm.group)]
-            self.sets.add_sums(place, of_group[np.isin(self.periods, periods)][:, None])
+            periods_of_group = of_group[np.isin(self.periods, periods)]
+            self.sets.add_sums(place, periods_of_group[:, None])
         return place
 
     def _people_of(
@@ -154,16 +167,20 @@ class _CourseSets:
             levels = [str(level) for level in patterns.levels[place]]
             inside = np.array([level in periods for level in levels])
             of_group = self._members(patterns)[[group]]
-            return np.asarray(of_group & inside[patterns.table[:, place]])
+            inside_periods = inside[patterns.table[:, place]]
+            return np.asarray(of_group & inside_periods)
 
         def outside(part: Atoms) -> IntArray:
-            return (~np.isin(bins.index(part.score), ranges)).astype(np.int64)
+            in_ranges = np.isin(bins.index(part.score), ranges)
+            return (~in_ranges).astype(np.int64)
 
         counts = Headcount.of(atoms, members, outside, 2).part([0])
-        edges = np.append(from_grid(bins.edges[:-1]), np.inf)
+        lower_edges = from_grid(bins.edges[:-1])
+        edges = np.append(lower_edges, np.inf)
         low = edges[ranges[0]]
         high = edges[ranges[-1] + 1]
-        scores = score_values(atoms, members(atoms.patterns)) or []
+        inside_alarm = members(atoms.patterns)
+        scores = score_values(atoms, inside_alarm) or []
         return counts, [values.between(low, high) for values in scores]
 
     def groups_of_few(self, shown: ShownCounts) -> frozenset[str]:
@@ -173,10 +190,12 @@ class _CourseSets:
         events in one, it reveals them.
         """
         people = shown.headcount.people[:, self.of_periods]
-        small = shown.rule.small(people) & (people.sum(axis=0) > 0)
+        anybody = people.sum(axis=0) > 0
+        small = shown.rule.small(people) & anybody
         few_in_a_period = small.any(axis=(0, 2))
-        few = (people.sum(axis=(0, 2)) < FEWEST_MEASURED) | few_in_a_period
-        return frozenset(name for name, each in zip(self.groups, few) if each)
+        few_in_all = people.sum(axis=(0, 2)) < FEWEST_MEASURED
+        few = few_in_all | few_in_a_period
+        return frozenset(compress(self.groups, few))
 
 
 def _shown_evidence(evidence: float, group: str, withheld: frozenset[str]) -> float:
@@ -193,7 +212,8 @@ def _protected_evidence(table: pd.DataFrame, withheld: frozenset[str]) -> pd.Dat
         shown = _shown_evidence(evidence, group, withheld)
         is_lowest_band = getattr(shown, "side", "") == "below"
         values.append(0.0 if is_lowest_band else float(shown))
-    return table.assign(evidence=np.array(values, dtype=np.float64))
+    as_array = np.array(values, dtype=np.float64)
+    return table.assign(evidence=as_array)
 
 
 def _protected_strengths(table: pd.DataFrame, withheld: frozenset[str]) -> pd.DataFrame:
@@ -204,9 +224,13 @@ def _protected_strengths(table: pd.DataFrame, withheld: frozenset[str]) -> pd.Da
         shown = [_shown_evidence(x, group, withheld) for x, group in pairs]
         table[name] = pd.Series(shown, dtype=object)
     large = ~table["group"].isin(withheld)
-    low = np.floor(100 * table["ratio_low"]) / 100
-    high = np.ceil(100 * table["ratio_high"]) / 100
-    return table.assign(ratio_low=low.where(large), ratio_high=high.where(large))
+    hundredths_low = 100 * table["ratio_low"]
+    low = np.floor(hundredths_low) / 100
+    hundredths_high = 100 * table["ratio_high"]
+    high = np.ceil(hundredths_high) / 100
+    shown_low = low.where(large)
+    shown_high = high.where(large)
+    return table.assign(ratio_low=shown_low, ratio_high=shown_high)
 
 
 def _protected_alarm(
@@ -218,24 +242,27 @@ def _protected_alarm(
     evidence is.
     """
     place = sets.of_alarm[alarm.group, alarm.test]
-    value, low, high = shown.ratio(place, (alarm.value, alarm.low, alarm.high))
+    exact = (alarm.value, alarm.low, alarm.high)
+    value, low, high = shown.ratio(place, exact)
 
-    left_counts = [alarm.left_events, alarm.left_people - alarm.left_events]
+    left_others = alarm.left_people - alarm.left_events
+    left_counts = [alarm.left_events, left_others]
     few_left = (
         alarm.left_people < FEWEST_MEASURED
         or shown.rule.small(np.array(left_counts)).any()
     )
     exact_left = (alarm.left, alarm.left_low, alarm.left_high)
-    left, left_low, left_high = printed(
-        exact_left, RATIO_DIGITS, [not few_left] * len(exact_left)
-    )
+    are_shown = [not few_left] * len(exact_left)
+    left, left_low, left_high = printed(exact_left, RATIO_DIGITS, are_shown)
+    evidence = _shown_evidence(alarm.evidence, alarm.group, withheld)
+    reference_value = _shown_reference(alarm, value, sets, shown)
     return replace(
         alarm,
-        evidence=_shown_evidence(alarm.evidence, alarm.group, withheld),
+        evidence=evidence,
         value=value,
         low=low,
         high=high,
-        reference_value=_shown_reference(alarm, value, sets, shown),
+        reference_value=reference_value,
         left=left,
         left_low=left_low,
         left_high=left_high,

@@ -49,9 +49,10 @@ def protected_discovery(discovery: Discovery, fewest: int | None) -> Discovery:
     if protection is not None:
         protection = _protected_repairs(protection, shown, first_protected)
     groups = [_protected_group(shown, i, g) for i, g in enumerate(discovery.found, 1)]
+    p_value = shown_p(discovery.overall["p_value"], shown.large[0])
     overall = {
         "found": discovery.overall["found"],
-        "p_value": shown_p(discovery.overall["p_value"], shown.large[0]),
+        "p_value": p_value,
         **shown.numbers_at(0),
     }
     return replace(
@@ -70,7 +71,8 @@ def _protected_group(shown: ShownCounts, i: int, group: FoundGroup) -> FoundGrou
     low = group.low
     high = group.high
     raw_value = group.raw_value
-    after = printed_rate(group.predicted_after * shown.mean[i] / group.predicted)
+    exact_after = group.predicted_after * shown.mean[i]
+    after = printed_rate(exact_after / group.predicted)
     if group.measure == RATIO:
         value, low, high = shown.ratio(i, (value, low, high), after)
         raw_value = shown.ratio(i, [raw_value] * 3)[0]
@@ -78,12 +80,14 @@ def _protected_group(shown: ShownCounts, i: int, group: FoundGroup) -> FoundGrou
         value = low = high = raw_value = NAN
     if (value > 1) != (group.value > 1):
         value = low = high = NAN  # too close to 1 to say
+    share = shown.people[i] / shown.people[0]
+    p_value = shown_p(group.p_value, shown.large[i])
     return replace(
         group,
         **shown.numbers_at(i),
-        share=round(float(shown.people[i] / shown.people[0]), SHARE_DIGITS),
+        share=round(float(share), SHARE_DIGITS),
         predicted_after=after,
-        p_value=shown_p(group.p_value, shown.large[i]),
+        p_value=p_value,
         value=round(value, RATIO_DIGITS),
         low=round(low, RATIO_DIGITS),
         high=round(high, RATIO_DIGITS),
@@ -113,7 +117,8 @@ def _protected_repair(
         names = [name for name in row if name not in ("group", "clear")]
         return row | dict.fromkeys(names, NAN)
     numbers = shown.numbers_at(i)
-    moved = numbers["observed"] - numbers["predicted"] - row["before"]
+    shown_gap = numbers["observed"] - numbers["predicted"]
+    moved = shown_gap - row["before"]
     for name, value in exact.items():
         if name in GAPS:
             row[name] = round(value + moved, P_DIGITS)

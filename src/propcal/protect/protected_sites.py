@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -89,18 +90,24 @@ def _protected_findings(findings: SiteFindings, shown: ShownCounts) -> SiteFindi
             _protected_claim(claim, shown, place_of) for claim in findings.stated
         )
     few = ~shown.large[1 : n + 1]
+    exact_everybody = row_dicts(pooled)[0]
+    everybody_numbers = _shown_numbers(shown, EVERYBODY_PLACE, exact_everybody)
+    summary = _summary(findings.summary)
+    travel = _travel(findings.travel, table, rule)
+    note = protection_note(rule.fewest, findings.identity.unit)
+    withheld = frozenset(compress(place_of, few))
     return replace(
         findings,
         stated=stated,
-        everybody=_shown_numbers(shown, EVERYBODY_PLACE, row_dicts(pooled)[0]),
+        everybody=everybody_numbers,
         at_site=at_site,
         pooled=pooled,
         sites=table,
-        summary=_summary(findings.summary),
-        travel=_travel(findings.travel, table, rule),
-        notes=(*findings.notes, protection_note(rule.fewest, findings.identity.unit)),
+        summary=summary,
+        travel=travel,
+        notes=(*findings.notes, note),
         parts=None,
-        withheld=frozenset(name for name, each in zip(place_of, few) if each),
+        withheld=withheld,
     )
 
 
@@ -119,7 +126,8 @@ def _protected_claim(
     """A claim with the digits that are printed, and the O/E ratio of the other sites
     from shown counts.
     """
-    claim = replace(claim, p_value=float(f"{claim.p_value:.2g}"))
+    p_value = float(f"{claim.p_value:.2g}")
+    claim = replace(claim, p_value=p_value)
     if not claim.who:
         return claim
     if claim.kind == "shape":
@@ -161,7 +169,8 @@ def _travel(
     rows = []
     for name, exact in travel.comparisons.items():
         comparisons[name] = protected_comparison(exact, rule.fewest)
-        rows.append({"site": name, **site_change(comparisons[name])})
+        change = site_change(comparisons[name])
+        rows.append({"site": name, **change})
     table = pd.DataFrame(rows)
     for name in ("finding", "moved", "level"):
         table[name] = travel.table[name].to_numpy()
@@ -170,7 +179,11 @@ def _travel(
         table[f"{RATIO}_before{end}"] = before
     table["people"] = table_of_sites["people"].to_numpy()
     for name in ("people", f"{RATIO}_after"):
-        values = [np.nan if isinstance(row[name], Limit) else row[name] for row in rows]
+        values = []
+        for row in rows:
+            is_limit = isinstance(row[name], Limit)
+            values.append(np.nan if is_limit else row[name])
         table[name] = pd.Series(values, dtype=object)
-    pooled = Estimate(*printed(travel.pooled, RATIO_DIGITS))
+    pooled_ends = printed(travel.pooled, RATIO_DIGITS)
+    pooled = Estimate(*pooled_ends)
     return Travel(table, pooled, comparisons)

@@ -55,8 +55,11 @@ def are_shared(atoms: Atoms | None, fewest: int) -> bool:
     """
     if atoms is None or atoms.shared is None or atoms.shared.fewest < fewest:
         return False
-    with_and_without = np.array([atoms.positives, atoms.people - atoms.positives])
-    return len(atoms) > 0 and bool(with_and_without.min() >= fewest)
+    if not len(atoms):
+        return False
+    others = atoms.people - atoms.positives
+    with_and_without = np.array([atoms.positives, others])
+    return bool(with_and_without.min() >= fewest)
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +83,8 @@ class _People:
         names = [name for name in atoms.patterns.attributes if name != CLUSTER]
         bare = with_attributes(atoms, names)
         if CLUSTER not in atoms.patterns.attributes:
-            people = np.array([bare.positives, bare.weight - bare.positives])
+            others_of_bare = bare.weight - bare.positives
+            people = np.array([bare.positives, others_of_bare])
             if 0 < atoms.weighted_rows < atoms.n_people:
                 # a row that counts several times may be one person
                 people = np.minimum(people, 1)
@@ -89,12 +93,12 @@ class _People:
         column = atoms.patterns.attributes.index(CLUSTER)
         patients = atoms.patterns.table[atoms.pattern_index(), column].tolist()
         _, code = fewer_attributes(atoms, names)
-        place = np.searchsorted(
-            _sort_keys(bare.pattern_index(), bare.score),
-            _sort_keys(code, atoms.score),
-        ).tolist()
+        own_keys = _sort_keys(bare.pattern_index(), bare.score)
+        keys = _sort_keys(code, atoms.score)
+        place = np.searchsorted(own_keys, keys).tolist()
         behind = [[0, 0] for _ in range(len(bare))]
-        of_outcomes = atoms.positives, atoms.weight - atoms.positives
+        others = atoms.weight - atoms.positives
+        of_outcomes = atoms.positives, others
         for outcome, weight in enumerate(of_outcomes):
             for i in np.flatnonzero(weight > 0).tolist():
                 behind[place[i]][outcome] |= 1 << patients[i]
@@ -102,7 +106,8 @@ class _People:
 
     def joined(self, people: Sequence[int], i: int) -> list[int]:
         """These people, and those of an atom."""
-        return [*map(self.join, people, self.behind[i])]
+        own_people = self.behind[i]
+        return [*map(self.join, people, own_people)]
 
     def fewer(self, people: Sequence[int]) -> int:
         """People with the outcome or without it, whichever are fewer."""
@@ -121,7 +126,8 @@ class _People:
 
 def _sort_keys(pattern: IntArray, score: IntArray) -> IntArray:
     """Numbers that put atoms in order, by pattern and then by score."""
-    return np.asarray(pattern.astype(np.int64) * (2 * UNIT) + score)
+    first_key = pattern.astype(np.int64) * (2 * UNIT)
+    return np.asarray(first_key + score)
 
 
 def share_atoms(
@@ -140,12 +146,15 @@ def share_atoms(
         for name in atoms.patterns.attributes
         if name not in (PERIOD, SHARE) and not name.startswith(BESIDE)
     ]
-    people, folded = _folded(with_attributes(atoms, names), fewest)
+    kept = with_attributes(atoms, names)
+    people, folded = _folded(kept, fewest)
     cells = _cells(people, fewest)
-    share = cells.fingerprint().removeprefix("sha256:")[:NAME_DIGITS]
+    fingerprint = cells.fingerprint().removeprefix("sha256:")
+    share = fingerprint[:NAME_DIGITS]
     n_folded = {name: len(levels) for name, levels in folded.items()}
     shared = Shared(fewest, n_folded)
-    return replace(stack({share: cells}, SHARE), shared=shared), folded
+    stacked = stack({share: cells}, SHARE)
+    return replace(stacked, shared=shared), folded
 
 
 def _folded(atoms: Atoms, least: int) -> tuple[_People, dict[str, list[str]]]:
@@ -208,7 +217,8 @@ def _cheapest(atoms: Atoms, pattern: int) -> tuple[str, list[Any]] | None:
         cost = _information_lost(float(size[own]), float(size[joined]))
         if cost < lowest_cost:
             lowest_cost = cost
-            choice = name, [levels[i] for i in (own, joined) if levels[i] != OTHER]
+            own_and_joined = (own, joined)
+            choice = name, [levels[i] for i in own_and_joined if levels[i] != OTHER]
     return choice
 
 
@@ -226,23 +236,30 @@ def _cells(who: _People, least: int) -> Atoms:
     bin_of = EDGES.index(atoms.score)
     n_cells = 0
     for low, high in pairwise(atoms.starts.tolist()):
-        cell[low:high] = n_cells + _merged(who, low, high, bin_of, least)
+        cell_in_pattern = _merged(who, low, high, bin_of, least)
+        cell[low:high] = n_cells + cell_in_pattern
         few[low:high] = _few_scores(atoms.people[low:high])
         n_cells = int(cell[high - 1]) + 1
-    people: Any = np.bincount(cell, weights=atoms.people).astype(np.int64)
-    positives: Any = np.bincount(cell, weights=atoms.positives).astype(np.int64)
+    weighted_people = np.bincount(cell, weights=atoms.people)
+    people: Any = weighted_people.astype(np.int64)
+    weighted_positives = np.bincount(cell, weights=atoms.positives)
+    positives: Any = weighted_positives.astype(np.int64)
 
-    starts = np.searchsorted(cell, np.arange(n_cells + 1))
+    all_cells = np.arange(n_cells + 1)
+    starts = np.searchsorted(cell, all_cells)
     n_scores = np.diff(starts)
-    coarse = few[starts[:-1]] & (n_scores > 1) & (n_scores < FEW)
+    first_atoms = starts[:-1]
+    coarse = few[first_atoms] & (n_scores > 1) & (n_scores < FEW)
     counted = atoms.people.astype(np.float64)
     for c in np.flatnonzero(coarse).tolist():
         own = slice(starts[c], starts[c + 1])
         counted[own] = _coarse(atoms.people[own])
-    weighted: Any = np.bincount(cell, weights=counted * from_grid(atoms.score))
-    mean = np.rint(weighted / people * UNIT).astype(np.int64)
+    score_sums = counted * from_grid(atoms.score)
+    weighted: Any = np.bincount(cell, weights=score_sums)
+    mean_score = weighted / people
+    mean = np.rint(mean_score * UNIT).astype(np.int64)
     score = significant(mean, SCORE_BITS) + coarse
-    pattern = atoms.pattern_index()[starts[:-1]]
+    pattern = atoms.pattern_index()[first_atoms]
     sums = sums_of_counts(people, positives)
     return atoms_of_sums(atoms.patterns, pattern, score, sums)
 
@@ -294,7 +311,8 @@ def _few_scores(people: IntArray) -> bool:
     Continuous scores have that as well if many were cut off at one value, but then the
     others differ.
     """
-    if len(people) > CUT_OFF and 5 * int(np.sum(people > 1)) < len(people):
+    n_repeated = int(np.sum(people > 1))
+    if len(people) > CUT_OFF and 5 * n_repeated < len(people):
         return False
     return 2 * int(people.sum()) >= 3 * len(people)
 
@@ -307,7 +325,8 @@ def _reveals_rest(people: IntArray, bin_of: IntArray, least: int) -> bool:
     the cell before it (the first of `bin_of`) ends there as well, and if it has hardly
     more people than that takes.
     """
-    hardly = int(people.sum()) - len(people) < 2 * least + BLOCK
+    n_others = int(people.sum()) - len(people)
+    hardly = n_others < 2 * least + BLOCK
     return hardly and bool(bin_of[0] == bin_of[1] != bin_of[-1])
 
 
@@ -326,7 +345,8 @@ def _coarse(people: IntArray) -> FloatArray:
     total = int(ends[-1])
     ends = ends[:-1]
     n_blocks = max(total // BLOCK, 1)
-    block = np.minimum(ends * n_blocks // max(total, 1), n_blocks - 1)
+    block_of_end = ends * n_blocks // max(total, 1)
+    block = np.minimum(block_of_end, n_blocks - 1)
     low = block * total / n_blocks
     high = (block + 1) * total / n_blocks
     if n_blocks > 1:
@@ -334,6 +354,9 @@ def _coarse(people: IntArray) -> FloatArray:
         low[block == n_blocks - 1] = total - BLOCK // 2
     first = np.searchsorted(block, block, side="left")
     last = np.searchsorted(block, block, side="right")
-    place = np.arange(len(block)) - first + 1
-    spread = low + (high - low) * place / (last - first + 1)
-    return np.asarray(1 + np.diff(spread, prepend=0, append=total))
+    place_in_all = np.arange(len(block))
+    place = place_in_all - first + 1
+    n_ends = last - first + 1
+    spread = low + (high - low) * place / n_ends
+    counts = np.diff(spread, prepend=0, append=total)
+    return np.asarray(1 + counts)

@@ -82,10 +82,13 @@ def sharing_of(
     behind = PeopleBehind(atoms)
     moved = updates[:, 3]
     if 0 < atoms.weighted_rows < atoms.n_people or behind.clustered:
-        moved = np.minimum(moved, behind.in_updates(groups, bins, updates, start))
+        in_updates = behind.in_updates(groups, bins, updates, start)
+        moved = np.minimum(moved, in_updates)
+    enough_in_patterns = behind.in_patterns() >= FEWEST_SHOWN
+    enough_in_groups = behind.in_groups(groups) >= FEWEST_SHOWN
     return Sharing(
-        behind.in_patterns() >= FEWEST_SHOWN,
-        behind.in_groups(groups) >= FEWEST_SHOWN,
+        enough_in_patterns,
+        enough_in_groups,
         shared_bits(moved),
         shared_bits(behind.in_terms(start)),
     )
@@ -100,8 +103,10 @@ def shared_bits(people: IntArray) -> IntArray:
     >>> shared_bits(np.array([10, 11, 16, 100, 5000])).tolist()
     [-1, 3, 4, 6, 10]
     """
-    bits = np.floor(np.log2(np.maximum(people, 1))).astype(np.int64)
-    return np.where(people < FEWEST_SHOWN, LEFT_OUT, np.minimum(bits, FINEST_BITS))
+    log_people = np.log2(np.maximum(people, 1))
+    bits = np.floor(log_people).astype(np.int64)
+    bits_kept = np.minimum(bits, FINEST_BITS)
+    return np.where(people < FEWEST_SHOWN, LEFT_OUT, bits_kept)
 
 
 def shared(correction: Correction) -> Correction:
@@ -123,12 +128,14 @@ def shared(correction: Correction) -> Correction:
     about.pop("fingerprint", None)
     if isinstance(about.get("guard"), float):
         about["guard"] = round(about["guard"], GUARD_DIGITS)
+    bins = _rounded_bins(correction.bins)
+    updates = _rounded_updates(correction.updates, sharing)
     return replace(
         correction,
         patterns=patterns,
         groups=groups or (Group(()),),
-        bins=_rounded_bins(correction.bins),
-        updates=_rounded_updates(correction.updates, sharing),
+        bins=bins,
+        updates=updates,
         start=start,
         about={**about, "shared": True},
         sharing=None,
@@ -139,8 +146,10 @@ def _round(values: IntArray, bits: IntArray, unit_bits: int) -> IntArray:
     """Round integers in units of 2**-unit_bits to multiples of 2**-bits, halves
     upwards.
     """
-    step = np.int64(1) << (unit_bits - np.maximum(bits, 0))
-    return np.asarray((values + step // 2) // step * step)
+    dropped_bits = unit_bits - np.maximum(bits, 0)
+    step = np.int64(1) << dropped_bits
+    n_steps = (values + step // 2) // step
+    return np.asarray(n_steps * step)
 
 
 def _rounded_updates(updates: IntArray, sharing: Sharing) -> IntArray:
@@ -161,8 +170,10 @@ def _rounded_start(start: SmoothStart | None, bits: IntArray) -> SmoothStart | N
     """
     if start is None:
         return None
-    shifts = _round(start.shifts, bits[:, None], SHIFT_UNIT.bit_length() - 1)
-    kept = np.flatnonzero(shifts.any(axis=1) & (bits != LEFT_OUT))
+    unit_bits = SHIFT_UNIT.bit_length() - 1
+    shifts = _round(start.shifts, bits[:, None], unit_bits)
+    any_shift = shifts.any(axis=1)
+    kept = np.flatnonzero(any_shift & (bits != LEFT_OUT))
     if len(kept):
         return SmoothStart(tuple(start.groups[term] for term in kept), shifts[kept])
     return None
@@ -192,9 +203,9 @@ def _common_patterns(
     not anyone had that combination.
     """
     names = patterns.attributes
-    needed = dict.fromkeys(
-        condition for group in groups for condition in group.conditions
-    )
+    needed: dict[tuple[str, Level], None] = {}
+    for group in groups:
+        needed |= dict.fromkeys(group.conditions)
     rows = [patterns.key(int(p)) for p in np.flatnonzero(common)]
     if not rows:
         first: dict[str, Level] = {}
@@ -266,8 +277,10 @@ class PeopleBehind:
         people = self.in_groups(start.groups)
         of_everybody = np.array([not group.conditions for group in start.groups])
         for knot, score in ((0, 0), (-1, UNIT)):
-            with_score = self._among(np.flatnonzero(self.atoms.score == score))
-            level = of_everybody & (start.shifts[:, knot] != 0)
+            scored = np.flatnonzero(self.atoms.score == score)
+            with_score = self._among(scored)
+            shifted = start.shifts[:, knot] != 0
+            level = of_everybody & shifted
             people[level] = np.minimum(people[level], with_score)
         return people
 

@@ -41,8 +41,10 @@ class ShownCells:
     def _table(self) -> Categories:
         """The counts of cells, as they are shown."""
         known = self.shown.known[self.places]
-        people = np.where(known, self.shown.people[self.places], np.nan)
-        events = np.where(known, self.shown.events[self.places], np.nan)
+        shown_people = self.shown.people[self.places]
+        people = np.where(known, shown_people, np.nan)
+        shown_events = self.shown.events[self.places]
+        events = np.where(known, shown_events, np.nan)
         mean = self.shown.mean[self.places]
         with np.errstate(invalid="ignore", divide="ignore"):
             gap = events / people - mean
@@ -63,11 +65,15 @@ class ShownCells:
         mean_variance = self.shown.mean_variance[self.places]
         with np.errstate(invalid="ignore", divide="ignore"):
             rate = self.table.positives / people
-            effect = np.round(exact.table.people / exact.noise.effective, 1)
-            added = VARIANCE * (1 + rate**2) / people + mean_variance * people
+            exact_effect = exact.table.people / exact.noise.effective
+            effect = np.round(exact_effect, 1)
+            of_moves = VARIANCE * (1 + rate**2) / people
+            added = of_moves + mean_variance * people
             share_added = added / (rate * (1 - rate))
-            effective = people / (np.maximum(effect, 0.1) + share_added)
-        return replace(exact.noise, effective=effective, rates=exact.noise.rates[:0])
+            at_least = np.maximum(effect, 0.1)
+            effective = people / (at_least + share_added)
+        no_rates = exact.noise.rates[:0]
+        return replace(exact.noise, effective=effective, rates=no_rates)
 
     def categories(self) -> pd.DataFrame:
         """The table of cells: numbers by the code of the audit, findings are the
@@ -95,11 +101,13 @@ class ShownCells:
         small = self.shown.small[:, places].any(axis=0)
         for row in np.flatnonzero(small).tolist():
             place = places[row]
-            rate, _ = self.shown.limits_at(place, exact["finding"].iloc[row])
+            finding = exact["finding"].iloc[row]
+            rate, _ = self.shown.limits_at(place, finding)
             rates[row] = rate
             gaps[row] = np.nan
             if isinstance(rate, Limit):
-                gaps[row] = Limit(rate - self.shown.mean[place], rate.side)
+                gap = rate - self.shown.mean[place]
+                gaps[row] = Limit(gap, rate.side)
         return shown_table(
             exact, self.shown, places, outcome_rate=rates, gap=gaps, **columns
         )
@@ -113,10 +121,12 @@ class ShownCells:
         """
         exact = self.exact.table
         rho = self.exact.rule.rho
-        known = np.isfinite(self.table.gap) & (exact.people > 0)
+        measured = np.isfinite(self.table.gap)
+        known = measured & (exact.people > 0)
         value = self._loss_values(known)
 
-        table = replace(self.table, eligible=exact.eligible & known)
+        eligible = exact.eligible & known
+        table = replace(self.table, eligible=eligible)
         intervals = losses(table, self.noise, rho)
         low = intervals["low"].to_numpy()
         high = intervals["high"].to_numpy()
@@ -152,13 +162,18 @@ def _cells_of_rows(exact: Findings) -> IntArray:
     groups = exact.table.collection.groups
     rows = np.array([row_of[group] for group in groups], dtype=np.int64)
     n_ranges = len(counts.bins)
-    return np.asarray(rows[:, None] * n_ranges + np.arange(n_ranges))
+    first_cell = rows[:, None] * n_ranges
+    return np.asarray(first_cell + np.arange(n_ranges))
 
 
 def _agree_with_findings(
     finding: pd.Series, low: FloatArray, high: FloatArray
 ) -> BoolArray:
     """Whether the limits of each gap say of 0 what the finding of the cell says."""
-    cases = [finding == TOO_LOW, finding == TOO_HIGH, finding == CHANCE]
-    agree = [low > 0, high < 0, (low <= 0) & (high >= 0)]
+    too_low = finding == TOO_LOW
+    too_high = finding == TOO_HIGH
+    by_chance = finding == CHANCE
+    cases = [too_low, too_high, by_chance]
+    includes_zero = (low <= 0) & (high >= 0)
+    agree = [low > 0, high < 0, includes_zero]
     return np.select(cases, agree, True).astype(bool)

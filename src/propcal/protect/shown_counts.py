@@ -82,36 +82,43 @@ class ShownCounts(Disclosed):
         mean = np.where(np.isnan(people), np.nan, headcount.score)
         variance = np.zeros(len(people))
         for i, scores in values:
-            reveals_counts = len(scores.score) > 1 and rules.reveals_counts(scores)
+            several_scores = len(scores.score) > 1
+            reveals_counts = several_scores and rules.reveals_counts(scores)
             if reveals_counts and np.isfinite(people[i]):
                 mean[i], variance[i] = disclosed.rule.mean_of_few(scores, people[i])
         small = disclosed.small[:, sets]
         few = disclosed.few[:, sets]
-        return cls(
-            people, events, small, few, disclosed.rule, mean, variance, headcount
-        )
+        rule = disclosed.rule
+        return cls(people, events, small, few, rule, mean, variance, headcount)
 
     @property
     def large(self) -> BoolArray:
         """Whose statistics are those of many people, and shown as they are."""
-        many = self.headcount.people.sum(axis=0) >= rules.FEWEST_MEASURED
-        return np.asarray(many & ~self.small.any(axis=0))
+        exact_people = self.headcount.people.sum(axis=0)
+        many = exact_people >= rules.FEWEST_MEASURED
+        any_small = self.small.any(axis=0)
+        return np.asarray(many & ~any_small)
 
     @property
     def known(self) -> BoolArray:
         """Where rates and ratios can be computed."""
-        return np.isfinite(self.people + self.events) & (self.people > 0)
+        counts_known = np.isfinite(self.people + self.events)
+        return counts_known & (self.people > 0)
 
     def rate_at(self, i: int) -> float:
         """The observed rate; NaN if a count is not shown."""
         if self.people[i] > 0:
-            return float(self.events[i] / self.people[i])
+            rate = self.events[i] / self.people[i]
+            return float(rate)
         return NAN
 
     def people_at(self, i: int) -> Any:
         """People of a set, or what can be said."""
-        if self.small[:, i].all() and self.few[:, i].all():
-            return Limit(2 * self.rule.fewest - 1, "below")
+        small = self.small[:, i]
+        few = self.few[:, i]
+        if small.all() and few.all():
+            most = 2 * self.rule.fewest - 1
+            return Limit(most, "below")
         if np.isnan(self.people[i]):
             return NAN
         return About(self.people[i])
@@ -125,7 +132,8 @@ class ShownCounts(Disclosed):
             return NAN
         if few_others and np.isfinite(self.people[i]):
             least = self.people[i] - rules.MAX_MOVE - self.rule.fewest
-            return Limit(max(least, 0.0), "above")
+            at_least = max(least, 0.0)
+            return Limit(at_least, "above")
         if np.isnan(self.events[i]):
             return NAN
         return About(self.events[i])
@@ -145,10 +153,11 @@ class ShownCounts(Disclosed):
         if np.isnan(mean):
             return NAN, NAN
         few_events = bool(self.small[EVENTS, i])  # or else, few without it
+        small_share = (fewest - 0.5) / people
         if few_events:
-            rate = Limit((fewest - 0.5) / people, "below")
+            rate = Limit(small_share, "below")
         else:
-            rate = Limit(1 - (fewest - 0.5) / people, "above")
+            rate = Limit(1 - small_share, "above")
         if finding not in WRONG:
             return rate, NAN
 
@@ -159,7 +168,8 @@ class ShownCounts(Disclosed):
             ratio = Limit(0.5 if half else 1.0, "below")
             supports = few_events and rate < mean
         else:
-            sure = not few_events or 2 * expected <= fewest - 6
+            twice_expected = 2 * expected
+            sure = not few_events or twice_expected <= fewest - 6
             twice = exact_ratio > 2 and sure
             ratio = Limit(2.0 if twice else 1.0, "above")
             supports = not few_events and rate >= mean
@@ -193,14 +203,16 @@ class ShownCounts(Disclosed):
         events = self.events[sets]
         mean = self.mean[sets] if mean is None else np.asarray(mean)
         shown = RatioParts(people, events, mean, self.mean_variance[sets])
-        return moved_ratios(as_arrays, self.headcount.people[:, sets], shown)
+        exact_people = self.headcount.people[:, sets]
+        return moved_ratios(as_arrays, exact_people, shown)
 
     def ratio(
         self, i: int, exact: Sequence[float], mean: float | None = None
     ) -> list[float]:
         """The O/E ratio of one set, with its interval."""
         means = None if mean is None else [mean]
-        ends = self.ratios([i], [[end] for end in exact], means)
+        exact_ends = [[end] for end in exact]
+        ends = self.ratios([i], exact_ends, means)
         return [float(end[0]) for end in ends]
 
     def others_at(self, i: int, claim: Claim) -> dict[str, Any]:
@@ -210,14 +222,20 @@ class ShownCounts(Disclosed):
         names = [f"others{end}" for end in ENDS]
         exact_people = self.headcount.people
         counts = exact_people[:, [0]] - exact_people[:, [i]]
-        sums = np.array([self.people, self.events, self.people * self.mean])
-        people, events, expected = sums[:, [0]] - sums[:, [i]]
+        expected_of_sets = self.people * self.mean
+        sums = np.array([self.people, self.events, expected_of_sets])
+        differences = sums[:, [0]] - sums[:, [i]]
+        people, events, expected = differences
         if self.rule.small(counts).any() or not expected > 0:
             return dict.fromkeys(names, NAN)
-        exact = [np.array([getattr(claim, name)]) for name in names]
-        shown = RatioParts(people, events, expected / people, self.mean_variance[[0]])
+        exact = []
+        for name in names:
+            exact.append(np.array([getattr(claim, name)]))
+        mean = expected / people
+        shown = RatioParts(people, events, mean, self.mean_variance[[0]])
         ratio = moved_ratios(exact, counts, shown, moves=2)
-        return {name: float(end[0]) for name, end in zip(names, ratio)}
+        shown_ends = [float(end[0]) for end in ratio]
+        return dict(zip(names, shown_ends))
 
 
 class Sets:
@@ -240,7 +258,8 @@ class Sets:
         places.
         """
         first = sum(each.key.size for each in self.headcounts)
-        places = np.arange(first, first + headcount.key.size)
+        end = first + headcount.key.size
+        places = np.arange(first, end)
         self.headcounts.append(headcount)
         for place, own in enumerate(scores or (), start=first):
             if own is not None:
@@ -249,7 +268,9 @@ class Sets:
 
     def add_sums(self, total: Any, parts: Any) -> None:
         """Add a sum for each total, whose parts are in the same column."""
-        self.sums += zip(np.ravel(total).tolist(), np.transpose(parts).tolist())
+        totals = np.ravel(total)
+        columns = np.transpose(parts)
+        self.sums += zip(totals.tolist(), columns.tolist())
 
     def add_ranges(self, counts: Counts, whole: IntArray) -> IntArray:
         """The groups of a score by risk range, and above each edge; returns the places
@@ -264,9 +285,12 @@ class Sets:
         # above the lower edge of each range
         upwards = np.concatenate([whole, above], axis=1)
         self.add_sums(whole, cells.T)
-        range_and_above = [cells[:, :-1].ravel(), upwards[:, 1:].ravel()]
+        in_range = cells[:, :-1].ravel()
+        above_upper_edge = upwards[:, 1:].ravel()
+        range_and_above = [in_range, above_upper_edge]
         self.add_sums(upwards[:, :-1], range_and_above)
-        self.add_sums(upwards[:, -1], [cells[:, -1]])
+        highest_ranges = cells[:, -1]
+        self.add_sums(upwards[:, -1], [highest_ranges])
         for total, parts in sums_of_groups(counts.groups):
             self.add_sums(cells[total], cells[parts])
             self.add_sums(upwards[total], upwards[parts])
@@ -279,21 +303,27 @@ class Sets:
         """Move, compare and withhold."""
         headcount = Headcount.joined(self.headcounts)
         everybody = headcount.people.sum(axis=0)
-        count = np.rint(np.array([*headcount.people, everybody]))
+        exact_counts = np.array([*headcount.people, everybody])
+        count = np.rint(exact_counts)
         small = rule.small(headcount.different)
         few = count[:PEOPLE] < rule.fewest
         people, events = self._moved_counts(headcount, count, small, rule)
 
         nobody = count[PEOPLE] <= 0
-        withheld = small.all(axis=0) | _few_in_many_visits(count, small & ~few)
-        people = np.where(nobody, 0.0, np.where(withheld, np.nan, people))
-        events = np.where(nobody, 0.0, np.where(small.any(axis=0), np.nan, events))
+        few_in_many_visits = _few_in_many_visits(count, small & ~few)
+        withheld = small.all(axis=0) | few_in_many_visits
+        events_withheld = small.any(axis=0)
+        people[withheld] = np.nan
+        events[events_withheld] = np.nan
+        people[nobody] = 0.0
+        events[nobody] = 0.0
         disclosed = Disclosed(people, events, small & ~nobody, few, rule)
 
         neighbours = withheld_neighbours(disclosed, count, self.sums, self.cheap)
         people[neighbours] = np.nan
         events[neighbours] = np.nan
-        return ShownCounts.part_of(disclosed, slice(None), headcount, self.values)
+        all_sets = slice(None)
+        return ShownCounts.part_of(disclosed, all_sets, headcount, self.values)
 
     def _moved_counts(
         self,
@@ -305,13 +335,18 @@ class Sets:
         """Moved counts of people and events; one that is shown is never below the
         threshold, and parts are never larger than their totals.
         """
-        people = count[PEOPLE] + rules.moved(headcount.key, 0)
-        events = count[EVENTS] + rules.moved(headcount.key, 1)
+        moves_of_people = rules.moved(headcount.key, 0)
+        people = count[PEOPLE] + moves_of_people
+        moves_of_events = rules.moved(headcount.key, 1)
+        events = count[EVENTS] + moves_of_events
         enough_events = np.maximum(events, rule.fewest)
         events = np.where(small[EVENTS], events, enough_events)
-        enough_people = np.maximum(people, events + rule.fewest)
-        people = np.where(small.any(axis=0), people, enough_people)
-        Net.of(self.sums, len(people)).bound_by_totals(people, events, count)
+        at_least = events + rule.fewest
+        enough_people = np.maximum(people, at_least)
+        any_small = small.any(axis=0)
+        people = np.where(any_small, people, enough_people)
+        net = Net.of(self.sums, len(people))
+        net.bound_by_totals(people, events, count)
         return people, events
 
 
@@ -319,17 +354,22 @@ def _few_in_many_visits(count: FloatArray, small_of_many: BoolArray) -> BoolArra
     """Sets where most visits are of few people, with the outcome or without it."""
     with_and_without = count[:PEOPLE]
     most = with_and_without > with_and_without[::-1]
-    return np.asarray((small_of_many & most).any(axis=0))
+    few_people = small_of_many & most
+    return np.asarray(few_people.any(axis=0))
 
 
 def _above_edges(counts: Counts) -> Headcount:
     """The people of each group above each inner edge of the risk ranges, as thresholds
     near it reveal them.
     """
-    inner_edges = from_grid(counts.bins.edges[1:-1]) + NEAR
-    nearest = np.searchsorted(counts.thresholds, inner_edges, side="right") - 1
+    edges = counts.bins.edges[1:-1]
+    inner_edges = from_grid(edges) + NEAR
+    n_below = np.searchsorted(counts.thresholds, inner_edges, side="right")
+    nearest = n_below - 1
     above = counts.ranges.from_top().part(slice(1, None))
-    return replace(above, key=counts.flagged.key[:, np.maximum(nearest, 0)])
+    reached = np.maximum(nearest, 0)
+    key = counts.flagged.key[:, reached]
+    return replace(above, key=key)
 
 
 def shown_table(
@@ -360,7 +400,9 @@ def shown_table(
             columns |= _measure_columns(table, measure, shown, sets, large)
         elif name.endswith("_error"):
             errors = table[name].where(large)
-            columns[name] = [float(f"{error:.2g}") for error in errors]
+            columns[name] = []
+            for error in errors:
+                columns[name].append(float(f"{error:.2g}"))
     columns |= others
     for i, limit in enumerate(limits):
         if limit is not None:
@@ -368,8 +410,9 @@ def shown_table(
 
     replaced: dict[Any, Any] = {}
     for column in table:
-        values = columns.get(str(column), table[column].array)
-        if str(column) in columns and not isinstance(values, np.ndarray):
+        name = str(column)
+        values = columns.get(name, table[column].array)
+        if name in columns and not isinstance(values, np.ndarray):
             values = np.array(values, dtype=object)
         replaced[column] = values
     return pd.DataFrame(replaced)
@@ -378,12 +421,14 @@ def shown_table(
 def _count_columns(shown: ShownCounts, sets: Sequence[int]) -> dict[str, Any]:
     """Columns of counts and rates."""
     shares = shown.people[sets] / shown.people[0]
+    outcome_rates = [shown.rate_at(i) for i in sets]
+    mean_scores = [printed_rate(shown.mean[i]) for i in sets]
     return {
         "people": shown.printable[0, sets],
         "positives": shown.printable[1, sets],
         "share": printed(shares, SHARE_DIGITS),
-        "outcome_rate": [shown.rate_at(i) for i in sets],
-        "mean_score": [printed_rate(shown.mean[i]) for i in sets],
+        "outcome_rate": outcome_rates,
+        "mean_score": mean_scores,
     }
 
 
@@ -410,7 +455,8 @@ def _measure_columns(
         intervals = [beside_one(low, high, digits) for low, high in zip(*limits)]
         lows, highs = np.reshape(intervals, (-1, 2)).T
         ends = np.array([values, lows, highs])
-        ends = np.where(large, ends.round(digits), np.nan)
+        rounded = ends.round(digits)
+        ends = np.where(large, rounded, np.nan)
     else:
         return {}
     return {column: values.tolist() for column, values in zip(names, ends)}
@@ -432,11 +478,15 @@ def _moved_intercept(
 
     exact = [column(f"observed_expected{end}") for end in ENDS]
     moved_ratio, *_ = shown.ratios(sets, exact)
-    reach = (column("intercept_high") - column("intercept_low")) / 2
+    width = column("intercept_high") - column("intercept_low")
+    reach = width / 2
     with np.errstate(divide="ignore", invalid="ignore"):
-        added = column("positives") * (moved_ratio / exact[0] - 1)
-    change = added * (reach / NORMAL_REACH) ** 2
-    is_moved = np.isfinite(change) & (np.array(sets) > 0)
+        relative_change = moved_ratio / exact[0] - 1
+        added = column("positives") * relative_change
+    variance = (reach / NORMAL_REACH) ** 2
+    change = added * variance
+    not_everybody = np.array(sets) > 0
+    is_moved = np.isfinite(change) & not_everybody
     return np.asarray(np.where(is_moved, change, 0.0))
 
 

@@ -43,36 +43,49 @@ def moved_ratios(
     people, events, mean, mean_variance = shown
     exact_events, exact_others = counts
     with np.errstate(invalid="ignore", divide="ignore"):
-        value = np.where(np.isfinite(exact_ratio), events / (people * mean), np.nan)
-        binomial = exact_others / (exact_events + exact_others) / exact_events
-        of_moves = moves * VARIANCE * (events**-2.0 + people**-2.0)
+        moved_ratio = events / (people * mean)
+        value = np.where(np.isfinite(exact_ratio), moved_ratio, np.nan)
+        share_of_others = exact_others / (exact_events + exact_others)
+        binomial = share_of_others / exact_events
+        of_counts = events**-2.0 + people**-2.0
+        of_moves = moves * VARIANCE * of_counts
         added = mean_variance / mean**2 + of_moves
 
         def reach(exact_end: FloatArray) -> FloatArray:
-            exact_error = np.log(exact_end / exact_ratio) / NORMAL_REACH
-            effect = np.maximum(np.round(exact_error**2 / binomial, 1), 0.1)
-            variance = effect * (1 - events / people) / events + added
+            log_distance = np.log(exact_end / exact_ratio)
+            exact_error = log_distance / NORMAL_REACH
+            exact_effect = np.round(exact_error**2 / binomial, 1)
+            effect = np.maximum(exact_effect, 0.1)
+            of_rate = effect * (1 - events / people)
+            variance = of_rate / events + added
             return np.asarray(NORMAL_REACH * np.sqrt(variance))
 
-        low = value * np.exp(-reach(exact_low))
-        high = value * np.exp(reach(exact_high))
+        reach_low = reach(exact_low)
+        low = value * np.exp(-reach_low)
+        reach_high = reach(exact_high)
+        high = value * np.exp(reach_high)
         return _agreeing((value, low, high), exact_low, exact_high)
 
 
 def _agreeing(ratio: Ratio, exact_low: FloatArray, exact_high: FloatArray) -> Ratio:
     """Rounded numbers that say of 1 what the exact interval says."""
     value, low, high = ratio
-    excluded = np.array(
-        [excludes_one(*ends) for ends in zip(exact_low, exact_high)], dtype=np.bool_
-    )
+    exact_ends = zip(exact_low, exact_high)
+    excluded = np.array([excludes_one(*ends) for ends in exact_ends], dtype=np.bool_)
     above = excluded & (exact_low > 1)
     below = excluded & (exact_high < 1)
-    unlike = (above & (value <= 1)) | (below & (value >= 1))  # too near to 1 to tell
+    too_low = above & (value <= 1)
+    too_high = below & (value >= 1)
+    unlike = too_low | too_high  # too near to 1 to tell
 
-    low = np.where(excluded, low, np.minimum(low, 1.0))
-    low = np.where(above, np.maximum(low, 1 + APART), low)
-    high = np.where(excluded, high, np.maximum(high, 1.0))
-    high = np.where(below, np.minimum(high, 1 - APART), high)
+    at_most_one = np.minimum(low, 1.0)
+    low = np.where(excluded, low, at_most_one)
+    above_one = np.maximum(low, 1 + APART)
+    low = np.where(above, above_one, low)
+    at_least_one = np.maximum(high, 1.0)
+    high = np.where(excluded, high, at_least_one)
+    below_one = np.minimum(high, 1 - APART)
+    high = np.where(below, below_one, high)
     value = np.where(above, np.maximum(value, 1 + APART), value)
     value = np.where(below, np.minimum(value, 1 - APART), value)
 

@@ -76,7 +76,8 @@ def withheld_neighbours(
     nothing_withheld = np.zeros_like(withheld)
     hidden = Hidden(disclosed, count, sums)
     shown = hidden.bounds(nothing_withheld)
-    at_risk = hidden.values(hidden.net.tightened(shown.copy())) < WANTED
+    tightest = hidden.net.tightened(shown.copy())
+    at_risk = hidden.values(tightest) < WANTED
     if not at_risk.any():
         return nothing_withheld
 
@@ -86,24 +87,29 @@ def withheld_neighbours(
     value = _value(count, sums, cheap)
     large = (value > 0) & (count[PEOPLE] >= LARGE)
     by_value = np.lexsort((count[PEOPLE], value))[::-1]
-    others = by_value[(withheld & ~large)[by_value]]
-    waiting = [others, by_value[(withheld & large)[by_value]]]
+    is_other = withheld & ~large
+    others = by_value[is_other[by_value]]
+    is_large = withheld & large
+    waiting = [others, by_value[is_large[by_value]]]
     while waiting:
         tried = waiting.pop()
         enough = ENOUGH if large[tried].any() else WANTED
         needed = np.minimum(values_left, enough)
 
         def too_few(bounds: FloatArray, needed: FloatArray = needed) -> bool:
-            return bool((hidden.values(bounds) < needed).any())
+            n_values = hidden.values(bounds)
+            return bool((n_values < needed).any())
 
         then = now.copy()
-        changed = np.add.outer(hidden.size * np.arange(3), tried).ravel()
+        rows = hidden.size * np.arange(3)
+        changed = np.add.outer(rows, tried).ravel()
         then[:, changed] = np.maximum(now[:, changed], shown[:, changed])
         hidden.net.tightened(then, changed, too_few)
         if not too_few(then):
             withheld[tried] = False
             now = then
-            values_left = np.minimum(values_left, hidden.values(then))
+            values_then = hidden.values(then)
+            values_left = np.minimum(values_left, values_then)
         elif len(tried) > 1:
             half = len(tried) // 2
             waiting += [tried[half:], tried[:half]]
@@ -115,7 +121,8 @@ def _value(count: FloatArray, sums: Sums, cheap: Sequence[Sequence[int]]) -> Int
     that are `cheap`, least for the first of these.
     """
     totals = [total for total, _ in sums]
-    value = np.isin(np.arange(count.shape[1]), totals).astype(np.int64)
+    is_total = np.isin(np.arange(count.shape[1]), totals)
+    value = is_total.astype(np.int64)
     for tier, places in enumerate(cheap):
         value[list(places)] = tier - len(cheap)
     return value
@@ -132,12 +139,14 @@ class Hidden:
     def __init__(self, disclosed: Disclosed, count: FloatArray, sums: Sums) -> None:
         n_sets = count.shape[1]
         net = Net.of(sums, n_sets)
-        rest = np.maximum(count[:, net.total] - (net.parts @ count.T).T, 0)
+        in_parts = (net.parts @ count.T).T
+        rest = np.maximum(count[:, net.total] - in_parts, 0)
         with_rest = rest[PEOPLE] > 0.5
         exact = np.concatenate([count, rest[:, with_rest]], axis=1)
         self.disclosed = disclosed
         self.size = exact.shape[1]
-        small = (exact[:PEOPLE] < disclosed.rule.fewest) & (exact[PEOPLE] > 0)
+        is_small = exact[:PEOPLE] < disclosed.rule.fewest
+        small = is_small & (exact[PEOPLE] > 0)
         small[:, :n_sets] &= disclosed.small
         self.small = np.flatnonzero(small)
         self.net = self._net_of_all_kinds(net, with_rest)
@@ -146,13 +155,17 @@ class Hidden:
         """Sums of events, others and people; and that events and others are all
         people.
         """
-        rests = sparse.eye_array(len(with_rest), format="csc")[:, with_rest]
+        identity = sparse.eye_array(len(with_rest), format="csc")
+        rests = identity[:, with_rest]
         parts = sparse.hstack([net.parts, rests])
-        of_kinds = sparse.kron(sparse.eye_array(3), parts)
-        of_people = sparse.kron([[1, 1, 0]], sparse.eye_array(self.size))
+        of_each_kind = sparse.eye_array(3)
+        of_kinds = sparse.kron(of_each_kind, parts)
+        of_each_set = sparse.eye_array(self.size)
+        of_people = sparse.kron([[1, 1, 0]], of_each_set)
         rows = sparse.vstack([of_kinds, of_people], format="csr")
         rows.eliminate_zeros()  # of which `kron` stores some; a stored number is a part
-        totals = np.add.outer(self.size * np.arange(3), net.total)
+        first_of_kind = self.size * np.arange(3)
+        totals = np.add.outer(first_of_kind, net.total)
         people = self.size * PEOPLE + np.arange(self.size)
         return Net(np.append(totals, people), rows)
 
@@ -164,7 +177,8 @@ class Hidden:
         unknown = np.full(len(disclosed.events), np.nan)
         shown = np.array([disclosed.events, unknown, disclosed.people])
         shown[:, withheld] = np.nan
-        low = np.nan_to_num(np.maximum(shown - MAX_MOVE, 0))
+        least_shown = np.maximum(shown - MAX_MOVE, 0)
+        low = np.nan_to_num(least_shown)
         high = np.where(disclosed.people == 0, 0, shown + MAX_MOVE)
         high = np.where(np.isnan(shown), ENDLESS, high)
 
@@ -173,7 +187,8 @@ class Hidden:
         high[:PEOPLE][disclosed.small & disclosed.few] = fewest - 1
         known = disclosed.small.any(axis=0) | ~withheld
         large = ~disclosed.small & known & (disclosed.people != 0)
-        low[:PEOPLE][large] = np.maximum(low[:PEOPLE][large], fewest)
+        low_if_large = low[:PEOPLE][large]
+        low[:PEOPLE][large] = np.maximum(low_if_large, fewest)
         rests = (0, 0), (0, self.size - len(withheld))
         least = np.pad(low, rests)
         most = np.pad(-high, rests, constant_values=-ENDLESS)
@@ -184,7 +199,8 @@ class Hidden:
         matter.
         """
         least, minus_most = bounds[:, self.small]
-        return np.asarray(np.minimum(1 - least - minus_most, WANTED))
+        n_values = 1 - least - minus_most
+        return np.asarray(np.minimum(n_values, WANTED))
 
 
 class Net:
@@ -196,9 +212,9 @@ class Net:
         self.total = total
         self.parts = parts
         n_sums = len(total)
-        totals = sparse.csr_array(
-            (np.ones(n_sums), (np.arange(n_sums), total)), shape=parts.shape
-        )
+        ones = np.ones(n_sums)
+        sum_and_total = (np.arange(n_sums), total)
+        totals = sparse.csr_array((ones, sum_and_total), shape=parts.shape)
         self.sums_with = (parts + totals).T.tocsr()
 
     @classmethod
@@ -206,11 +222,14 @@ class Net:
         """From pairs of a total and its parts, among `n` sets."""
         total = np.array([total for total, _ in sums], dtype=np.int64)
         n_parts = [len(parts) for _, parts in sums]
-        sum_of = np.repeat(np.arange(len(sums)), n_parts).astype(np.int64)
+        place_of_sum = np.arange(len(sums))
+        sum_of = np.repeat(place_of_sum, n_parts).astype(np.int64)
         no_parts = np.empty(0, dtype=np.int64)
-        part = np.concatenate([no_parts, *(np.asarray(parts) for _, parts in sums)])
+        parts_of_sums = [np.asarray(parts) for _, parts in sums]
+        part = np.concatenate([no_parts, *parts_of_sums])
         shape = len(sums), n
-        matrix = sparse.csr_array((np.ones(len(part)), (sum_of, part)), shape=shape)
+        ones = np.ones(len(part))
+        matrix = sparse.csr_array((ones, (sum_of, part)), shape=shape)
         return cls(total, matrix)
 
     def bound_by_totals(
@@ -224,16 +243,19 @@ class Net:
         least_people = count[PEOPLE] - MAX_MOVE
         most_events = count[EVENTS] + MAX_MOVE
         for _ in range(MAX_ROUNDS):
-            before = people.copy(), events.copy()
+            people_before = people.copy()
+            events_before = events.copy()
             others = np.full(len(people), ENDLESS)  # of the smallest whole
-            np.minimum.at(others, parts, (people - events)[whole])
+            others_of_total = (people - events)[whole]
+            np.minimum.at(others, parts, others_of_total)
             most_people = np.maximum(events + others, least_people)
             np.minimum(people, most_people, out=people)
             least_events = np.minimum(people - others, most_events)
             np.maximum(events, least_events, out=events)
             for shown in (people, events):
                 np.minimum.at(shown, parts, shown[whole])
-            if np.array_equal(before[0], people) and np.array_equal(before[1], events):
+            same_people = np.array_equal(people_before, people)
+            if same_people and np.array_equal(events_before, events):
                 return
 
     def tightened(
@@ -261,9 +283,11 @@ class Net:
             for own, other in ((0, 1), (1, 0)):
                 np.maximum.at(bounds[own], total, of_parts[own])
                 other_parts = of_parts[other][sum_of] - bounds[other, part]
-                of_total = bounds[own, total[sum_of]]
+                sum_of_part = total[sum_of]
+                of_total = bounds[own, sum_of_part]
                 np.maximum.at(bounds[own], part, of_total + other_parts)
-            changed = np.flatnonzero((bounds != before).any(axis=0))
+            is_changed = (bounds != before).any(axis=0)
+            changed = np.flatnonzero(is_changed)
             if not len(changed) or ended(bounds):
                 break
         return bounds

@@ -171,7 +171,8 @@ def alarms_of(
     sums: PeriodCounts, evidence: CourseEvidence, watching: Watching
 ) -> tuple[Alarm, ...]:
     """The alarms of each test and group, the one with the most evidence first."""
-    raised = np.argwhere(evidence.adjusted.max(axis=0) >= np.log(ALARM)).tolist()
+    strongest = evidence.adjusted.max(axis=0)
+    raised = np.argwhere(strongest >= np.log(ALARM)).tolist()
     alarms = [_alarm(sums, evidence, test, group, watching) for test, group in raised]
     return tuple(sorted(alarms, key=lambda alarm: (-alarm.evidence, alarm.group)))
 
@@ -215,9 +216,10 @@ def _alarm(
     # the O/E ratio is that since the onset, if the data show it
     measured = onset if onset.shown else Onset(first, first, first)
 
-    people, events, expected = (
-        part.sum(axis=1) for part in sums.of_group(group, inside)
-    )
+    counts = sums.of_group(group, inside)
+    people = counts.people.sum(axis=1)
+    events = counts.positives.sum(axis=1)
+    expected = counts.score.sum(axis=1)
     if kind == "slope":
         ratio = UNKNOWN
         direction = _slope_direction(gain[measured.place :])
@@ -235,12 +237,14 @@ def _alarm(
     n_people = float(people[measured.place :].sum())
     n_events = float(events[measured.place :].sum())
     n_expected = float(expected[measured.place :].sum())
+    is_raised = log_evidence >= np.log(ALARM)
+    highest = float(printed_evidence(log_evidence.max()))
     return Alarm(
         group=sums.groups[group].name,
         label=watching.labels[group],
         test=kind,
-        raised=periods[int(np.argmax(log_evidence >= np.log(ALARM)))],
-        evidence=float(printed_evidence(log_evidence.max())),
+        raised=periods[int(np.argmax(is_raised))],
+        evidence=highest,
         onset=periods[onset.place],
         onset_low=periods[onset.low],
         onset_high=periods[onset.high],

@@ -84,7 +84,8 @@ def onset_stakes(n: int) -> FloatArray:
     ([0.0385, 0.0356, 0.0331], 1.0)
     """
     t = np.arange(1, n + 1)
-    return (EARLY_PERIODS + 1) / ((t + EARLY_PERIODS) * (t + EARLY_PERIODS + 1))
+    periods_since_start = t + EARLY_PERIODS
+    return (EARLY_PERIODS + 1) / (periods_since_start * (periods_since_start + 1))
 
 
 def mixture(gain: FloatArray, share: FloatArray | None = None) -> FloatArray:
@@ -106,7 +107,8 @@ def mixture(gain: FloatArray, share: FloatArray | None = None) -> FloatArray:
         placed = np.log(stakes[t]) + log_share
         running = np.logaddexp(running, placed) + step
         won = np.logaddexp.reduce(running, axis=-1)
-        evidence[t] = np.logaddexp(won, np.log(waiting[t]))
+        not_begun = np.log(waiting[t])
+        evidence[t] = np.logaddexp(won, not_begun)
     return evidence
 
 
@@ -122,32 +124,39 @@ def shift_gains(
         mean = _shifted(mean, own)
     gains = []
     for shift in shifts:
-        normalizer = sums.people * np.log1p(mean * np.expm1(shift))
-        gains.append(sums.by_bin(shift * sums.positives - normalizer))
+        growth = np.expm1(shift)
+        normalizer = sums.people * np.log1p(mean * growth)
+        log_gain = shift * sums.positives - normalizer
+        gains.append(sums.by_bin(log_gain))
     return np.stack(gains, axis=-1)
 
 
 def _shifted(mean: FloatArray, shift: FloatArray) -> FloatArray:
     """Mean scores of (periods, groups, ranges) with the log-odds of groups shifted."""
     factor = np.exp(shift)[None, :, None]
-    return np.asarray(mean * factor / (1 - mean + mean * factor))
+    others = 1 - mean
+    return np.asarray(mean * factor / (others + mean * factor))
 
 
 def slope_gains(sums: PeriodCounts, tilts: FloatArray) -> FloatArray:
     """Log-likelihood ratios of scores too extreme, or not extreme enough: (periods,
     groups, tilts).
     """
-    x = log_odds(np.clip(sums.mean, NEAREST, 1 - NEAREST))
+    clipped_mean = np.clip(sums.mean, NEAREST, 1 - NEAREST)
+    x = log_odds(clipped_mean)
     spread = sums.people * sums.mean * (1 - sums.mean)
     total_spread = np.maximum(spread.sum(axis=2, keepdims=True), 1e-300)
-    center = (spread * x).sum(axis=2, keepdims=True) / total_spread
+    weighted_x = (spread * x).sum(axis=2, keepdims=True)
+    center = weighted_x / total_spread
     distance = x - center
 
     gains = []
     for tilt in tilts:
         shift = tilt * distance
-        normalizer = sums.people * np.log1p(sums.mean * np.expm1(shift))
-        gains.append((shift * sums.positives - normalizer).sum(axis=2))
+        growth = np.expm1(shift)
+        normalizer = sums.people * np.log1p(sums.mean * growth)
+        log_gain = shift * sums.positives - normalizer
+        gains.append(log_gain.sum(axis=2))
     return np.stack(gains, axis=-1)
 
 
@@ -184,10 +193,13 @@ def changed_evidence(
     reference have no evidence.
     """
     reach = _grid_steps(LARGEST_SHIFT) + _grid_steps(SHIFTS[-1])
-    shifts = GRID_STEP * np.arange(-reach, reach + 1, dtype=np.float64)
+    steps = np.arange(-reach, reach + 1, dtype=np.float64)
+    shifts = GRID_STEP * steps
     gain = shift_gains(sums, shifts)
     level = _against_reference(gain.sum(axis=2), reference)
-    cells = [_against_reference(gain[:, :, b], reference) for b in range(sums.n_bins)]
+    cells = []
+    for b in range(sums.n_bins):
+        cells.append(_against_reference(gain[:, :, b], reference))
     return level, np.stack(cells, axis=2)
 
 
@@ -210,7 +222,8 @@ def _against_reference(gain: FloatArray, reference: BoolArray) -> FloatArray:
 
     reference_periods = np.flatnonzero(reference)
     total = gain[reference_periods].sum(axis=0)
-    later = range(int(reference_periods[-1]) + 1, len(gain))
+    first_later = int(reference_periods[-1]) + 1
+    later = range(first_later, len(gain))
     stakes = onset_stakes(len(later))
     waiting = 1 - np.cumsum(stakes)
     jumps = [_grid_steps(bet) for bet in BETS]
@@ -220,25 +233,29 @@ def _against_reference(gain: FloatArray, reference: BoolArray) -> FloatArray:
     running = np.full((len(jumps), *unchanged.shape), -np.inf)
     evidence = np.zeros(gain.shape[:2])
     for k, t in enumerate(later):
-        placed = unchanged + np.log(stakes[k]) + log_share
+        begun = np.log(stakes[k])
+        placed = unchanged + begun + log_share
         running = np.logaddexp(running, placed)
         for j, jump in enumerate(jumps):
             first = margin + jump
-            running[j] += gain[t][:, first : first + n_shifts]
+            last = first + n_shifts
+            running[j] += gain[t][:, first:last]
         unchanged = unchanged + gain[t][:, inner]
         total += gain[t]
 
         by_group = running.swapaxes(0, 1).reshape(len(unchanged), -1)
         won = np.logaddexp.reduce(by_group, axis=1)
         kept = np.logaddexp.reduce(unchanged, axis=1) + np.log(waiting[k])
-        evidence[t] = np.logaddexp(won, kept) - _highest(total[:, inner])
+        best_unchanged = _highest(total[:, inner])
+        evidence[t] = np.logaddexp(won, kept) - best_unchanged
     return evidence
 
 
 def _highest(values: FloatArray) -> FloatArray:
     """The maximum of smooth functions on a grid (last axis), between its points too."""
     last = values.shape[-1] - 1
-    place = np.clip(np.argmax(values, axis=-1), 1, last - 1)
+    highest = np.argmax(values, axis=-1)
+    place = np.clip(highest, 1, last - 1)
 
     def value_at(offset: int) -> FloatArray:
         return np.take_along_axis(values, (place + offset)[..., None], -1)[..., 0]
@@ -247,7 +264,8 @@ def _highest(values: FloatArray) -> FloatArray:
     middle = value_at(0)
     right = value_at(1)
     bend = np.minimum(left - 2 * middle + right, -1e-12)
-    peak = middle - (right - left) ** 2 / (8 * bend)
+    slope = right - left
+    peak = middle - slope**2 / (8 * bend)
     on_grid = np.maximum(values.max(axis=-1), middle)
     near = np.abs(right - left) <= -2 * bend  # whether the peak is between these points
     return np.asarray(np.where(near, np.maximum(peak, on_grid), on_grid))
@@ -271,7 +289,8 @@ def true_events(observed: float, line: float) -> tuple[float, float]:
     constant -= np.log(line)
 
     def beyond_line(total: float) -> float:
-        return float(constant + total - later_shape * np.log(shape + total))
+        log_rate = np.log(shape + total)
+        return float(constant + total - later_shape * log_rate)
 
     low = brentq(beyond_line, 0.0, observed) if beyond_line(0.0) > 0 else 0.0
     furthest = 2 * (later_shape + 10 * np.log(line))
@@ -295,12 +314,15 @@ def adjusted_evidence(evidence: FloatArray, stakes: FloatArray) -> FloatArray:
         stake = stakes[order]
         part = row[order] + np.log(stake)
         # of all tests with less evidence
-        parts_below = np.concatenate([[-np.inf], np.logaddexp.accumulate(part)[:-1]])
-        stakes_below = np.concatenate([[0.0], np.cumsum(stake)[:-1]])
+        accumulated = np.logaddexp.accumulate(part)
+        parts_below = np.concatenate([[-np.inf], accumulated[:-1]])
+        accumulated_stakes = np.cumsum(stake)
+        stakes_below = np.concatenate([[0.0], accumulated_stakes[:-1]])
 
         # rows are tests; columns are how many tests with less evidence are added
         joint_stake = stakes_below[None, :] + stake[:, None]
-        joint = np.logaddexp(parts_below[None, :], part[:, None]) - np.log(joint_stake)
+        joint_parts = np.logaddexp(parts_below[None, :], part[:, None])
+        joint = joint_parts - np.log(joint_stake)
         # only tests with less evidence make it less convincing
         joint[np.triu_indices(len(row), 1)] = np.inf
         adjusted[t, order] = joint.min(axis=1)
@@ -316,16 +338,20 @@ def level_evidence(
     n_groups = gains.shape[1]
     stakes = onset_stakes(len(gains))
     # the share of the stake on beginnings still to come, before each period
-    kept = 1 - np.concatenate([[0.0], np.cumsum(stakes)])
+    placed_stakes = np.concatenate([[0.0], np.cumsum(stakes)])
+    kept = 1 - placed_stakes
 
     running = np.full(gains.shape[1:], -np.inf)
     waiting = np.zeros(n_groups)
     before = np.zeros(n_groups)
     evidence = np.empty(gains.shape[:2])
     for t, gain in enumerate(gains):
-        begun = waiting + np.log(stakes[t] / kept[t])
-        placed = np.logaddexp(running, begun[:, None] + np.log(BET_STAKES))
-        waiting = waiting + np.log(kept[t + 1] / kept[t])
+        share_begun = stakes[t] / kept[t]
+        begun = waiting + np.log(share_begun)
+        log_bets = begun[:, None] + np.log(BET_STAKES)
+        placed = np.logaddexp(running, log_bets)
+        share_kept = kept[t + 1] / kept[t]
+        waiting = waiting + np.log(share_kept)
         won = np.logaddexp.reduce(placed + gain, axis=1)
         plain = np.logaddexp(won, waiting)
 
@@ -369,13 +395,16 @@ def _log_boost(
 
     factor = np.exp(BETS)[:, None]
     growth = np.expm1(BETS)[:, None]
-    normalizer = (people * np.log1p(mean * growth)).sum(axis=1)
+    log_growth = np.log1p(mean * growth)
+    normalizer = (people * log_growth).sum(axis=1)
     odds = 1 + chance * growth
     normalizer_spread = (counts * np.log(odds)).sum(axis=1)
 
     # the number of events, and its chances under each bet
-    events, mass = poisson_binomial(counts, chance * factor / odds)
-    gained = bets.placed[:, None, None] + BETS[:, None, None] * events
+    shifted_chance = chance * factor / odds
+    events, mass = poisson_binomial(counts, shifted_chance)
+    log_gain = BETS[:, None, None] * events
+    gained = bets.placed[:, None, None] + log_gain
     gained -= normalizer[:, None, None]
     won = np.logaddexp.reduce(gained, axis=0)
     evidence = np.logaddexp(won, bets.waiting)
@@ -385,10 +414,12 @@ def _log_boost(
 
     def too_small(factor: float) -> bool:
         kept = np.minimum(cap - factor - evidence, 0.0)
-        beyond = float((share * -np.expm1(kept)).sum())
+        lost = share * -np.expm1(kept)
+        beyond = float(lost.sum())
         return beyond < 1 and bool(factor + np.log1p(-beyond) < 0)
 
-    return float(bisected(too_small, 0.0, cap - bets.total, HALVINGS)[0])
+    most_boost = cap - bets.total
+    return float(bisected(too_small, 0.0, most_boost, HALVINGS)[0])
 
 
 def spread_out(
@@ -406,7 +437,8 @@ def spread_out(
     low = ends[:-1][occupied]
     high = ends[1:][occupied]
     width = high - low
-    above = np.clip(n * (mean[occupied] - low) / width, 0, n)
+    place = n * (mean[occupied] - low) / width
+    above = np.clip(place, 0, n)
     n_high = np.minimum(np.floor(above), n - 1)
     between = low + (above - n_high) * width
 
@@ -428,19 +460,22 @@ def poisson_binomial(
     """
     mean = chance @ counts
     variance = (chance * (1 - chance)) @ counts
-    half = int(np.ceil(REACH_SD * np.sqrt(variance.max()) + LEAST_REACH))
+    widest = REACH_SD * np.sqrt(variance.max())
+    half = int(np.ceil(widest + LEAST_REACH))
     width = 2 * half + 1
     first = np.floor(mean)[:, None] - half
     events: FloatArray = first + np.arange(float(width))
 
     # the characteristic function of the number of events, at these angles
     angle = 2 * np.pi * np.arange(1, half + 1) / width
-    angle = angle[variance.min() * (1 - np.cos(angle)) <= NEGLIGIBLE_LOG]
+    log_damping = variance.min() * (1 - np.cos(angle))
+    angle = angle[log_damping <= NEGLIGIBLE_LOG]
     sine = np.sin(angle)
     cosine = np.cos(angle)
     p = chance[:, :, None]
     log_size = 0.5 * np.log1p(-2 * p * (1 - p) * (1 - cosine))
-    turn = np.arctan2(p * sine, 1 - p + p * cosine)
+    real_part = 1 - p + p * cosine
+    turn = np.arctan2(p * sine, real_part)
     total_size = np.einsum("p,spa->sa", counts, log_size)
     total_turn = np.einsum("p,spa->sa", counts, turn)
     total_turn -= first * angle
@@ -449,7 +484,8 @@ def poisson_binomial(
     wave[:, 0] = 1.0
     last = len(angle) + 1
     wave[:, 1:last] = np.exp(total_size - 1j * total_turn)
-    return events, np.maximum(np.fft.irfft(wave, width, axis=1), 0.0)
+    density = np.fft.irfft(wave, width, axis=1)
+    return events, np.maximum(density, 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -478,18 +514,22 @@ def evidence_over_time(
     else:
         bets = _calibration_bets(sums, stakes)
         shares = TEST_SHARES
-    mean_of_cells = np.logaddexp.reduce(bets.cells, axis=2) - np.log(sums.n_bins)
+    sum_of_cells = np.logaddexp.reduce(bets.cells, axis=2)
+    mean_of_cells = sum_of_cells - np.log(sums.n_bins)
     evidence = bets.evidence | {"cells": mean_of_cells}
 
     table = np.concatenate([evidence[kind] for kind in shares], axis=1)
     stakes_of_tests = np.concatenate([shares[kind] * stakes for kind in shares])
     # what is kept for groups that may still come counts as a test without evidence
-    with_kept = np.append(table, np.zeros((len(table), 1)), axis=1)
-    stakes_with_kept = np.append(stakes_of_tests, 1 - stakes_of_tests.sum())
+    kept = np.zeros((len(table), 1))
+    with_kept = np.append(table, kept, axis=1)
+    stake_kept = 1 - stakes_of_tests.sum()
+    stakes_with_kept = np.append(stakes_of_tests, stake_kept)
     adjusted = adjusted_evidence(with_kept, stakes_with_kept)[:, :-1]
+    adjusted_of_tests = adjusted.reshape(len(table), len(shares), -1)
     return CourseEvidence(
         kinds=tuple(shares),
-        adjusted=adjusted.reshape(len(table), len(shares), -1),
+        adjusted=adjusted_of_tests,
         gains=bets.gains,
         cells=bets.cells,
         shift=bets.shift,
@@ -513,13 +553,15 @@ def _calibration_bets(sums: PeriodCounts, stakes: FloatArray) -> GroupBets:
     slope = slope_gains(sums, TILTS)
     gains = {"level": gain.sum(axis=2), "slope": slope, "cells": gain}
     # enough for an alarm, whatever evidence other tests have
-    caps = np.log(ALARM / (TEST_SHARES["level"] * stakes)) + CAP_SLACK
+    stake_of_level = TEST_SHARES["level"] * stakes
+    caps = np.log(ALARM / stake_of_level) + CAP_SLACK
     evidence = {
         "level": level_evidence(sums, gains["level"], caps),
         "slope": mixture(slope),
     }
     cells = mixture(gain, BET_STAKES)
-    return GroupBets(evidence, gains, cells, np.zeros(len(sums.groups)))
+    no_shift = np.zeros(len(sums.groups))
+    return GroupBets(evidence, gains, cells, no_shift)
 
 
 def _change_bets(sums: PeriodCounts, reference: BoolArray) -> GroupBets:
@@ -542,9 +584,11 @@ def _reference_shift(sums: PeriodCounts, reference: BoolArray) -> FloatArray:
 
     def too_small(shift: FloatArray) -> BoolArray:
         factor = np.exp(shift)[None, :, None]
-        expected = people * mean * factor / (1 - mean + mean * factor)
+        odds = 1 - mean + mean * factor
+        expected = people * mean * factor / odds
         return np.asarray(expected.sum(axis=(0, 2)) < events)
 
     furthest = np.full(len(events), LARGEST_REFERENCE_SHIFT)
     low, high = bisected(too_small, -furthest, furthest, REFERENCE_HALVINGS)
-    return np.where(people.sum(axis=(0, 2)) > 0, (low + high) / 2, 0.0)
+    anybody = people.sum(axis=(0, 2)) > 0
+    return np.where(anybody, (low + high) / 2, 0.0)

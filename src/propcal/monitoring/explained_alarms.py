@@ -91,27 +91,34 @@ class ExplainedAlarms:
 
     def _explained(self, name: str, named: Sequence[str]) -> list[Alarm]:
         """The alarms of a group, with the named groups that explain them."""
-        causes = [
-            self.of_group[other][0].label for other in self.overlapping(name, named)
-        ]
+        causes = []
+        for other in self.overlapping(name, named):
+            causes.append(self.of_group[other][0].label)
         remaining = self.remaining(name, named)._asdict()
         del remaining["alarms"]
-        return [
-            replace(alarm, explained_by=listed(causes), **remaining)
-            for alarm in self.of_group[name]
-        ]
+        explained_by = listed(causes)
+        explained = []
+        for alarm in self.of_group[name]:
+            explained.append(replace(alarm, explained_by=explained_by, **remaining))
+        return explained
 
     def overlapping(self, name: str, others: Iterable[str]) -> list[str]:
         """Those of the others that share people with a group."""
         members = self.inside[name]
-        return [other for other in others if (members & self.inside[other]).any()]
+        overlapping = []
+        for other in others:
+            in_both = members & self.inside[other]
+            if in_both.any():
+                overlapping.append(other)
+        return overlapping
 
     def remaining(self, name: str, others: Sequence[str]) -> RemainingError:
         """What remains of a group's error once those of the others are taken out."""
         key = name, *others
         if key not in self.known:
             members = self.inside[name]
-            outside = members & ~np.any([self.inside[each] for each in others], axis=0)
+            in_others = np.any([self.inside[each] for each in others], axis=0)
+            outside = members & ~in_others
             n_outside = self.people[outside].sum()
             if n_outside >= ENOUGH_OUTSIDE * self.people[members].sum():
                 judged = outside
@@ -177,7 +184,10 @@ class ExplainedAlarms:
             if not self._directions(whole) & self._directions(part):
                 continue
             beyond = ~self.inside[whole]
-            further = [each for each in others if (self.inside[each] & beyond).any()]
+            further = []
+            for each in others:
+                if (self.inside[each] & beyond).any():
+                    further.append(each)
             if not self._error_remains(part, [*further, whole]):
                 return whole
         return None
@@ -193,9 +203,10 @@ class ExplainedAlarms:
         if self._error_remains(one, others):
             return True
         unnamed = [each for each in self.of_group if each not in (one, *others)]
-        return any(
-            self._alarm_remains(each, others) for each in self.overlapping(one, unnamed)
-        )
+        for each in self.overlapping(one, unnamed):
+            if self._alarm_remains(each, others):
+                return True
+        return False
 
     def size(self, one: str) -> float:
         """Its people."""

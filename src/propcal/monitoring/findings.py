@@ -119,9 +119,8 @@ def course_findings(
     labels = group_labels(
         groups, atoms.patterns, identity.labels, everyone=identity.everyone
     )
-    watching = Watching(
-        groups, tuple(labels), stakes_of(watched), bins, tuple(reference)
-    )
+    stakes = stakes_of(watched)
+    watching = Watching(groups, tuple(labels), stakes, bins, tuple(reference))
     counts = PeriodCounts.of(atoms, groups, bins)
     evidence = evidence_over_time(counts, watching.stakes, reference)
 
@@ -135,18 +134,24 @@ def course_findings(
         "alarm": ALARM,
         "tests": list(evidence.kinds),
     }
+    periods = _periods(counts, labels)
+    evidence_table = _evidence(counts, evidence, labels)
+    strengths = _strengths(counts, evidence, watching)
+    n_people = int(counts.people[:, 0].sum())
+    n_events = float(counts.positives[:, 0].sum())
+    notes = data_notes(identity, settings, **facts)
     return CourseFindings(
         groups=groups,
         bins=bins,
-        periods=_periods(counts, labels),
-        evidence=_evidence(counts, evidence, labels),
-        strengths=_strengths(counts, evidence, watching),
+        periods=periods,
+        evidence=evidence_table,
+        strengths=strengths,
         alarms=alarms,
         stated=stated_alarms(alarms),
-        people=int(counts.people[:, 0].sum()),
-        events=float(counts.positives[:, 0].sum()),
+        people=n_people,
+        events=n_events,
         left_out=left_out,
-        notes=tuple(data_notes(identity, settings, **facts)),
+        notes=tuple(notes),
         settings={**settings, **found_with},
         identity=identity,
         atoms=atoms,
@@ -161,11 +166,14 @@ def _row_names(
     n_groups = len(names)
     n_tests = len(tests)
     n_periods = len(counts.periods)
+    n_rows_of_period = n_tests * n_groups
+    tests_of_period = np.repeat(tests, n_groups)
+    label_array = np.array(labels, dtype=object)
     return {
-        "period": np.repeat(counts.periods, n_tests * n_groups),
-        "test": np.tile(np.repeat(tests, n_groups), n_periods),
+        "period": np.repeat(counts.periods, n_rows_of_period),
+        "test": np.tile(tests_of_period, n_periods),
         "group": np.tile(names, n_periods * n_tests),
-        "label": np.tile(np.array(labels, dtype=object), n_periods * n_tests),
+        "label": np.tile(label_array, n_periods * n_tests),
     }
 
 
@@ -180,11 +188,13 @@ def _periods(counts: PeriodCounts, labels: Sequence[str]) -> pd.DataFrame:
 
     n = people.sum(axis=1)
     n_positives = positives.sum(axis=1)
+    outcome_rate = ratio(n_positives, n)
+    mean_score = ratio(score.sum(axis=1), n)
     numbers = {
         "people": n.astype(np.int64),
         "positives": n_positives.astype(np.int64),
-        "outcome_rate": ratio(n_positives, n),
-        "mean_score": ratio(score.sum(axis=1), n),
+        "outcome_rate": outcome_rate,
+        "mean_score": mean_score,
         "observed_expected": value,
         "observed_expected_low": low,
         "observed_expected_high": high,
@@ -199,9 +209,11 @@ def _evidence(
 ) -> pd.DataFrame:
     """Each test of each group after each period."""
     value = printed_evidence(evidence.adjusted)
-    alarm = np.maximum.accumulate(value, axis=0) >= ALARM
+    highest_so_far = np.maximum.accumulate(value, axis=0)
+    alarm = highest_so_far >= ALARM
     numbers = {"evidence": value.ravel(), "alarm": alarm.ravel()}
-    return pd.DataFrame(_row_names(counts, labels, evidence.kinds) | numbers)
+    names = _row_names(counts, labels, evidence.kinds)
+    return pd.DataFrame(names | numbers)
 
 
 def _strengths(
@@ -213,18 +225,26 @@ def _strengths(
     highest_of_test = evidence.adjusted.max(axis=0)
     above_line = strongest >= np.log(ALARM)
     raised = above_line.any(axis=0)
-    first_raised = np.array(counts.periods)[above_line.argmax(axis=0)]
+    first_above = above_line.argmax(axis=0)
+    first_raised = np.array(counts.periods)[first_above]
     low, high = _ratio_limits(counts, watching.stakes)
+    names = np.array([group.name for group in counts.groups])
+    labels = np.array(watching.labels, dtype=object)
+    evidence_now = printed_evidence(strongest[-1])
+    test_now = evidence.adjusted[-1].argmax(axis=0)
+    highest = printed_evidence(strongest.max(axis=0))
+    highest_test = highest_of_test.argmax(axis=0)
+    period_raised = np.where(raised, first_raised, "")
     return pd.DataFrame(
         {
-            "group": np.array([group.name for group in counts.groups]),
-            "label": np.array(watching.labels, dtype=object),
-            "evidence": printed_evidence(strongest[-1]),
-            "test": kinds[evidence.adjusted[-1].argmax(axis=0)],
-            "highest": printed_evidence(strongest.max(axis=0)),
-            "highest_test": kinds[highest_of_test.argmax(axis=0)],
+            "group": names,
+            "label": labels,
+            "evidence": evidence_now,
+            "test": kinds[test_now],
+            "highest": highest,
+            "highest_test": kinds[highest_test],
             "alarm": raised,
-            "raised": np.where(raised, first_raised, ""),
+            "raised": period_raised,
             "ratio_low": low,
             "ratio_high": high,
         }

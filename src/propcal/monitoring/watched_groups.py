@@ -170,38 +170,45 @@ class PeriodCounts:
                 table[t] = members[:, rows] @ of_patterns[rows]
             return table
 
+        bin_of = bins.index(ranges.edges[:-1])
+        people = by_period(atoms.people)
+        positives = by_period(atoms.positives)
+        weighted_score = atoms.weight * atoms.score
         return cls(
             periods=periods,
             groups=tuple(groups),
-            bin_of=bins.index(ranges.edges[:-1]),
+            bin_of=bin_of,
             ends=from_grid(ranges.edges),
-            people=by_period(atoms.people),
-            positives=by_period(atoms.positives),
-            score=by_period(atoms.weight * atoms.score) / UNIT,
+            people=people,
+            positives=positives,
+            score=by_period(weighted_score) / UNIT,
         )
 
     def one(self, group: int, first: int = 0) -> PeriodCounts:
         """The sums of one group (by number) from a period (by number) on."""
+        people = self.people[first:, [group]]
+        positives = self.positives[first:, [group]]
+        score = self.score[first:, [group]]
         return replace(
             self,
             periods=self.periods[first:],
             groups=(self.groups[group],),
-            people=self.people[first:, [group]],
-            positives=self.positives[first:, [group]],
-            score=self.score[first:, [group]],
+            people=people,
+            positives=positives,
+            score=score,
         )
 
     def of_group(self, group: int, inside: Any = slice(None)) -> RangeCounts:
         """The sums of one group (by number) in some ranges."""
-        return RangeCounts(
-            self.people[:, group][:, inside],
-            self.positives[:, group][:, inside],
-            self.score[:, group][:, inside],
-        )
+        people = self.people[:, group]
+        positives = self.positives[:, group]
+        score = self.score[:, group]
+        return RangeCounts(people[:, inside], positives[:, inside], score[:, inside])
 
     def among(self, periods: Sequence[str]) -> BoolArray:
         """Which periods are among these."""
-        return np.array([period in periods for period in self.periods], dtype=np.bool_)
+        is_among = [period in periods for period in self.periods]
+        return np.array(is_among, dtype=np.bool_)
 
     @property
     def n_bins(self) -> int:
@@ -211,12 +218,14 @@ class PeriodCounts:
     @cached_property
     def mean(self) -> FloatArray:
         """Mean score of each range; 0 where nobody is."""
-        return np.clip(ratio(self.score, self.people, 0.0), 0.0, 1.0)
+        mean = ratio(self.score, self.people, 0.0)
+        return np.clip(mean, 0.0, 1.0)
 
     def by_bin(self, values: FloatArray) -> FloatArray:
         """Add up the ranges (last axis) of each bin."""
         is_later_first = np.diff(self.bin_of) > 0
-        first = np.flatnonzero(np.concatenate([[True], is_later_first]))
+        is_first = np.concatenate([[True], is_later_first])
+        first = np.flatnonzero(is_first)
         return np.asarray(np.add.reduceat(values, first, axis=-1))
 
 

@@ -82,13 +82,18 @@ class SiteCounts:
         for sample in samples:
             variance = sample.score * (1 - sample.score)
             with np.errstate(invalid="ignore"):
-                effect = (sample.weight_sq @ variance) / (sample.weight @ variance)
+                of_squares = sample.weight_sq @ variance
+                effect = of_squares / (sample.weight @ variance)
             of_weights.append(effect)
+        observed = np.array([sample.observed for sample in samples])
+        expected = np.array([sample.expected for sample in samples])
+        squared = np.array([each.weight @ each.score**2 for each in samples])
+        known_weights = np.nan_to_num(of_weights, nan=1.0)
         return cls(
-            observed=np.array([sample.observed for sample in samples]),
-            expected=np.array([sample.expected for sample in samples]),
-            squared=np.array([each.weight @ each.score**2 for each in samples]),
-            effect=of_repeats * np.nan_to_num(of_weights, nan=1.0),
+            observed=observed,
+            expected=expected,
+            squared=squared,
+            effect=of_repeats * known_weights,
         )
 
     @property
@@ -211,15 +216,20 @@ def random_effects(
         return effects
 
     error = float(np.sqrt(squares / freedom / weight))
-    reach = t_quantile((1 + CONFIDENCE) / 2, freedom) * error
-    q = float(sites.squares(np.zeros(1)).squares[0])  # Cochran's Q
+    quantile = t_quantile((1 + CONFIDENCE) / 2, freedom)
+    reach = quantile * error
+    no_variance = sites.squares(np.zeros(1))
+    q = float(no_variance.squares[0])  # Cochran's Q
+    i2 = 0.0
+    if q > 0:
+        i2 = max(1 - freedom / q, 0.0)
     new_low, new_high = prediction_interval(*sites)
     return replace(
         effects,
         low=mean - reach,
         high=mean + reach,
         error=error,
-        i2=max(1 - freedom / q, 0.0) if q > 0 else 0.0,
+        i2=i2,
         prediction_low=new_low,
         prediction_high=new_high,
     )
@@ -239,7 +249,9 @@ def ratio_effects(counts: SiteCounts) -> RandomEffects:
     # the square of a small count varies so much more
     count = 1 / (1 + effect / (2 * expected))
 
-    mean = float(np.sum(observed / effect) / np.sum(expected / effect))
+    sum_observed = np.sum(observed / effect)
+    sum_expected = np.sum(expected / effect)
+    mean = float(sum_observed / sum_expected)
     for _ in range(MOST_ROUNDS):  # the variances depend on the mean
         spread = np.maximum(1 - mean * squared / expected, LEAST_VARIANCE)
         variance = effect * spread / (expected * mean)
@@ -250,7 +262,8 @@ def ratio_effects(counts: SiteCounts) -> RandomEffects:
         if abs(step - 1) < NEGLIGIBLE_STEP:
             break
 
-    relative = random_effects(observed / expected / mean, variance, count)
+    relative_ratio = observed / expected / mean
+    relative = random_effects(relative_ratio, variance, count)
 
     def end(distance: float) -> float:
         return mean * float(np.exp(distance))
@@ -277,7 +290,8 @@ def prediction_interval(
     """Between which values 95 % of new sites are expected."""
     sites = SiteEstimates(estimate, variance, count)
     quantiles = (np.arange(N_PLAUSIBLE) + 0.5) / N_PLAUSIBLE
-    tau2 = sites.tau2(special.chdtri(sites.freedom, 1 - quantiles))
+    squares_of_quantiles = special.chdtri(sites.freedom, 1 - quantiles)
+    tau2 = sites.tau2(squares_of_quantiles)
     squares, mean, weight = sites.squares(tau2)
     spread = np.sqrt(tau2 + squares / sites.freedom / weight)
     shares = np.array([(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
@@ -381,12 +395,16 @@ class SiteExcess:
         variance = of_site(spread)
         across = np.stack([of_site(spread * column) for column in design.T], axis=1)
         explained = np.linalg.solve(curve.information, across.T)
+        excess = positives - weight * risk
+        explained_variance = np.einsum("ij,ji->i", across, explained)
+        third_moment = spread * (1 - 2 * risk)
+        fourth_moment = spread * (1 - 6 * risk * (1 - risk))
         return cls(
-            events=of_site(positives - weight * risk),
+            events=of_site(excess),
             variance=variance,
-            left=variance - np.einsum("ij,ji->i", across, explained),
-            third=of_site(spread * (1 - 2 * risk)),
-            fourth=of_site(spread * (1 - 6 * risk * (1 - risk))),
+            left=variance - explained_variance,
+            third=of_site(third_moment),
+            fourth=of_site(fourth_moment),
         )
 
     def tested(self) -> Differences:
@@ -411,11 +429,13 @@ class SiteExcess:
             tails.append(2 * skewed_tail(abs(distance), skew * np.sign(distance)))
         p_values = np.full(n, np.nan)
         p_values[known] = tails
+        p_value = special.chdtrc(freedom, squares)
+        at_most_one = np.minimum(p_values, 1.0)
         return Differences(
             statistic=squares / freedom,
-            p_value=float(special.chdtrc(freedom, squares)),
+            p_value=float(p_value),
             excess=z,
-            p_values=np.minimum(p_values, 1.0),
+            p_values=at_most_one,
         )
 
 
@@ -424,7 +444,8 @@ def _knots(x: FloatArray, weight: FloatArray) -> FloatArray:
     scores.
     """
     order = np.argsort(x)
-    share = (np.cumsum(weight[order]) - weight[order] / 2) / weight.sum()
+    middle = np.cumsum(weight[order]) - weight[order] / 2
+    share = middle / weight.sum()
     return np.unique(np.interp(KNOT_QUANTILES, share, x[order]))
 
 

@@ -93,17 +93,23 @@ def _rejected(
     if differences:
         result = differences.statistic, differences.p_value
         shape.append((ht.SITE_DIFFERENCES, result))
+    slope = ht.slope_test(everybody)
+    of_sites = []
+    for name in judged:
+        result = ht.events_p_value(samples[name])
+        of_sites.append((_of_site(name), result))
     families = {
-        ht.OVERALL: [(EVERYBODY, level), (ht.SLOPE, ht.slope_test(everybody))],
-        ht.GROUPS: [
-            (_of_site(name), ht.events_p_value(samples[name])) for name in judged
-        ],
+        ht.OVERALL: [(EVERYBODY, level), (ht.SLOPE, slope)],
+        ht.GROUPS: of_sites,
         ht.SHAPE: shape,
     }
     for family, tests in families.items():
-        families[family] = [
-            (name, result) for name, result in tests if np.isfinite(result[1])
-        ]
+        known = []
+        for name, result in tests:
+            _, p_value = result
+            if np.isfinite(p_value):
+                known.append((name, result))
+        families[family] = known
     return {test.test: test for test in ht.adjust(families) if test.rejected}
 
 
@@ -111,7 +117,8 @@ def _slope_claim(everybody: Sample, p_value: float) -> Claim:
     """The calibration slope, without scores of exactly 0 or 1, which have no
     log-odds.
     """
-    inside = everybody.where((everybody.score > 0) & (everybody.score < 1))
+    uncertain = (everybody.score > 0) & (everybody.score < 1)
+    inside = everybody.where(uncertain)
     value, low, high = calibration(inside, Draws(0)).slope
     slope = {"estimate": value, "low": low, "high": high}
     return claim_of("shape", EVERYBODY, 0.0, ht.SLOPE, p_value, **slope)
@@ -124,7 +131,8 @@ def _claims_of_apart(
     people_at: PeopleAt,
 ) -> list[Claim]:
     """The sites that differ from the others, with the O/E ratio of the others."""
-    ratio: Estimate = observed_expected(people_at({*samples} - {*apart}))
+    others_of_apart = {*samples} - {*apart}
+    ratio: Estimate = observed_expected(people_at(others_of_apart))
     others = {f"others{end}": value for end, value in zip(ENDS, ratio)}
     claims = []
     for name, (excess, p_of_site) in apart.items():
@@ -146,7 +154,8 @@ def differing_sites(
     left = dict(zip(samples, effect))
     while len(left) > 2 and len(apart) < MOST_COMPARED:
         rest = [samples[name] for name in left]
-        test = site_differences(rest, np.array(list(left.values())))
+        effect_of_left = np.array(list(left.values()))
+        test = site_differences(rest, effect_of_left)
         if test is None or (apart and test.p_value > LEVEL_OF_REST):
             break
         clearest = ""

@@ -130,19 +130,30 @@ def site_findings(
     table = _site_table(samples, counts)
     table["finding"] = _findings(samples, judged, stated)
 
-    small = table["site"][table["finding"] == names.NOT_ENOUGH].tolist()
+    has_too_few = table["finding"] == names.NOT_ENOUGH
+    small = table["site"][has_too_few].tolist()
     together = {ALL_SITES: everybody}
     if 1 < len(small) < len(samples):
         together[SMALL_SITES] = people_at({*small})
+    everybody_numbers = PeopleNumbers.of(everybody)
+    at_site = {}
+    for name in _named(stated):
+        at_site[name] = PeopleNumbers.of(samples[name])
+    pooled = _pooled_table(together)
+    summary = site_summary(table, counts, soft=everybody.soft)
+    travelled = None
+    if travel:
+        travelled = leave_one_site_out(parts, **settings)
+    notes = shared_site_notes(parts, table["auroc"])
     return SiteFindings(
         stated=stated,
-        everybody=PeopleNumbers.of(everybody),
-        at_site={name: PeopleNumbers.of(samples[name]) for name in _named(stated)},
-        pooled=_pooled_table(together),
+        everybody=everybody_numbers,
+        at_site=at_site,
+        pooled=pooled,
         sites=table,
-        summary=site_summary(table, counts, soft=everybody.soft),
-        travel=leave_one_site_out(parts, **settings) if travel else None,
-        notes=tuple(shared_site_notes(parts, table["auroc"])),
+        summary=summary,
+        travel=travelled,
+        notes=tuple(notes),
         identity=identity,
         parts=people,
     )

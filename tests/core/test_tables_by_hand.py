@@ -245,9 +245,11 @@ def test_where_levels_were_folded_those_not_listed_are_read_as_others():
 
 
 def test_others_also_stand_for_a_level_that_is_not_listed():
-    assert with_unlisted(FOLDED, ["g"]).table.tolist() == [[0, 0], [1, 0], [2, 0]]
-    assert with_unlisted(FOLDED, ["h"]).table.tolist() == FOLDED.table.tolist()
-    assert with_unlisted(FOLDED, []) is FOLDED
+    levels = (("a", OTHER), ("x", "y"))
+    patterns = Patterns(("g", "h"), levels, np.array([[0, 0], [1, 1]]))
+    assert with_unlisted(patterns, ["g"]).table.tolist() == [[0, 0], [1, 1], [2, 1]]
+    assert with_unlisted(patterns, ["h"]).table.tolist() == [[0, 0], [1, 1]]
+    assert with_unlisted(patterns, []) is patterns
 
 
 def test_a_group_contains_the_patterns_that_meet_all_of_its_conditions():

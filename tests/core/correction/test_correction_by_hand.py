@@ -211,7 +211,8 @@ def test_patterns_are_known_by_their_place_among_those_of_the_fit():
     parts = list(correction.maps_of(asked, unseen="keep"))
     assert [part.place.tolist() for part in parts] == [[1, -1, 0]]
     first_alone = Patterns(("sex",), (("F", "M"),), np.array([[0]]))
-    assert [part.place.tolist() for part in correction.maps_of(first_alone)] == [[0]]
+    alone = correction.maps_of(first_alone, unseen="keep")
+    assert [part.place.tolist() for part in alone] == [[0]]
 
 
 def test_memory_limits_the_unseen_patterns_compiled_at_once():
@@ -259,6 +260,17 @@ def test_values_without_points_of_their_own_move_nothing():
         "+0.000 in log-odds",
         "+0.000 in log-odds",
     ]
+
+
+def test_a_level_without_points_takes_no_part_in_what_others_change():
+    ward = FeaturePoints("ward", (250, 0), levels=("A", "B"))
+    stay = FeaturePoints("stay", (0, 3), cuts=(2.0,))
+    correction = corrected_by(points=PointsTable((ward, stay)), unseen="replay")
+    rows = pd.DataFrame({"sex": ["F"], "ward": ["C"], "stay": [5.0]})
+    with pytest.warns(UnknownLevelWarning):
+        steps = correction.explain([0.5], rows).to_frame()
+    assert steps.group.tolist() == ["points: stay=2 or over"]
+    assert steps.score_after.tolist() == pytest.approx([1 / (1 + np.exp(-0.003))])
 
 
 def test_a_fit_without_data_for_a_test_changes_nothing():

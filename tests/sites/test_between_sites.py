@@ -102,6 +102,13 @@ def test_sites_that_are_alike_have_the_ratio_of_all_their_events():
     assert found.n_sites == 4
 
 
+def test_sites_that_are_exactly_alike_have_one_ratio():
+    found = of_counts([50, 50, 50], np.full(3, 50.0))
+    assert (found.mean, found.tau2, found.i2) == (1, 0, 0)
+    ends = [found.low, found.high, found.prediction_low, found.prediction_high]
+    assert ends == [1] * 4
+
+
 def test_a_site_without_events_is_part_of_the_mean():
     found = of_counts([10, 12, 9, 0], np.array([10.0, 10.0, 10.0, 1.0]))
     assert found.mean == pytest.approx(1.0, abs=1e-8)

@@ -294,6 +294,8 @@ def prediction_interval(
     tau2 = sites.tau2(squares_of_quantiles)
     squares, mean, weight = sites.squares(tau2)
     spread = np.sqrt(tau2 + squares / sites.freedom / weight)
+    if not spread.any():  # all sites are exactly alike
+        return float(mean[0]), float(mean[0])
     shares = np.array([(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
 
     def too_low(ends: FloatArray) -> BoolArray:

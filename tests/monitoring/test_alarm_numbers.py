@@ -326,3 +326,21 @@ def test_what_the_first_period_wins_beyond_the_cap_raises_the_rest():
     assert chance @ np.minimum(plain, cap) < chance @ found <= 1
     assert np.all(found >= np.minimum(plain, cap) - 1e-12)
     assert found.max() == pytest.approx(cap)
+
+
+@pytest.mark.parametrize("cap", [3.06, 3.3])
+def test_evidence_is_raised_by_no_more_than_reaches_the_cap(cap):
+    """Evidence of 3, all of it on bets on 3,000 people; nothing waits."""
+    everybody = np.full((1, 1, 1), 3000.0)
+    sums = PeriodCounts(
+        periods=("1",),
+        groups=(EVERYBODY,),
+        bin_of=np.zeros(1, dtype=int),
+        ends=np.array([0.3, 0.31]),
+        people=everybody,
+        positives=everybody * 0.3,
+        score=everybody * 0.3,
+    )
+    bets = ep.Bets(np.log(3 * ep.BET_STAKES), -np.inf, np.log(3))
+    raised = ep._log_boost(sums, 0, 0, bets, np.log(cap))
+    assert np.exp(raised) == pytest.approx(cap / 3)

@@ -13,7 +13,7 @@ from propcal import Atoms, MCBoost, PMCBoost, audit, compare
 from propcal.core.logistic import expit
 from propcal.errors import InputError
 from propcal.numbers import Limit
-from propcal.protect.results import protected_comparison
+from propcal.protect.protected_comparisons import protected_comparison
 
 
 def test_side_by_side_with_paired_intervals(cohort):

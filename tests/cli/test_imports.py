@@ -100,7 +100,7 @@ NOT_FOR_AN_AUDIT = (
     "propcal.sites",
     "propcal.auditing.compare",
     "propcal.auditing.score_changes",
-    "propcal.protect.results",
+    "propcal.protect.protected_comparisons",
     "propcal.protect.protected_sites",
     "propcal.render.markdown",
     "propcal.render.matplotlib",

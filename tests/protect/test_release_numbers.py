@@ -25,7 +25,7 @@ from propcal.protect.courses import (
     band,
 )
 from propcal.protect.disclosure_rule import Rule, moved
-from propcal.protect.results import (
+from propcal.protect.protected_comparisons import (
     _differences,
     _flag_counts,
     _is_number,

@@ -24,7 +24,7 @@ from propcal.monitoring.findings import CourseFindings
 from propcal.monitoring.held_out import Recalibration
 from propcal.numbers import RATIO_DIGITS, Limit, risk_range
 from propcal.protect.disclosure_rule import FEWEST_MEASURED, Rule
-from propcal.protect.results import protected_comparison
+from propcal.protect.protected_comparisons import protected_comparison
 from propcal.protect.shown_counts import (
     Sets,
     ShownCounts,

@@ -20,7 +20,7 @@ from propcal.core.reduction import joined
 from propcal.monitoring.held_out import Travel, site_change
 from propcal.numbers import RATIO_DIGITS, Limit, beside_one
 from propcal.protect.disclosure_rule import Rule
-from propcal.protect.results import protected_comparison
+from propcal.protect.protected_comparisons import protected_comparison
 from propcal.protect.shared_atoms import are_shared
 from propcal.protect.shown_counts import Sets, ShownCounts, printed, shown_table
 from propcal.sites.compare_sites import Sites, assembled

@@ -21,6 +21,6 @@ def protected(result: Audit | Comparison, fewest: int | None) -> Audit | Compari
 
         return protected_audit(result, fewest)
 
-    from propcal.protect.results import protected_comparison
+    from propcal.protect.protected_comparisons import protected_comparison
 
     return protected_comparison(result, fewest)

@@ -105,10 +105,10 @@ def _ratio_row(row: Mapping[str, Any], earlier: Mapping[Any, Any]) -> ForestRow:
 def before_after(c: Comparison, groups: Any = None) -> Chart:
     """O/E ratio of each group under every score, with 95 % confidence intervals."""
     chosen = chosen_groups(c.audits[c.base], groups)
-    tables = {
-        name: a.groups.set_index("group", drop=False).loc[chosen.names]
-        for name, a in c.audits.items()
-    }
+    tables = {}
+    for name, a in c.audits.items():
+        by_group = a.groups.set_index("group", drop=False)
+        tables[name] = by_group.loc[chosen.names]
     missing = np.array([table[RATIO].isna() for table in tables.values()])
     if missing.all():
         return NO_RATIO
@@ -121,7 +121,9 @@ def before_after(c: Comparison, groups: Any = None) -> Chart:
     ]
     apart = min(0.26, 0.7 / len(tables))  # of a row, between scores
     for place, (name, table) in enumerate(tables.items()):
-        look = "grey dot" if place == 0 else f"series-{place} solid"
+        look = f"series-{place} solid"
+        if place == 0:
+            look = "grey dot"
         offset = apart * (place - (len(tables) - 1) / 2)
         marks += _ratios_of_a_score(table, look, offset)
         marks.append(Mark("line", f"{look} keyed", name=name))
@@ -258,8 +260,9 @@ def _curve_marks(one: GroupCurve, *, with_cells: bool) -> list[Mark]:
         return [points, Mark("points", f"{look} hollow", score, rate, name=name)]
     if with_cells:
         return [points, Mark("line", f"{look} keyed", name=name)]
-    enough = known(one.curves.row[RATIO])
-    return [points, _missing(name, "no curve" if enough else "not enough data")]
+    if known(one.curves.row[RATIO]):
+        return [points, _missing(name, "no curve")]
+    return [points, _missing(name)]
 
 
 def _cell_marks(cells: pd.DataFrame, look: str) -> Mark:
@@ -394,8 +397,12 @@ def dc(a: Audit, groups: Any = None) -> Chart:
         marks += _texts_of_range(row, y, x, a.labels)
     marks += _dc_key(tested=bool(table["low"].notna().any()))
 
-    floored = rho if rho > table["lowest_rate"].min() else 0.0
-    by_chance = a.losses["floor_95"]["dc"] if groups is None else np.nan
+    floored = 0.0
+    if rho > table["lowest_rate"].min():
+        floored = rho
+    by_chance = np.nan
+    if groups is None:
+        by_chance = a.losses["floor_95"]["dc"]
     ranges = RangesShown(len(bins), len(with_dc), len(table))
     note = "\n".join(dc_lines(floored, by_chance, ranges))
     description = "The groups whose rates differ most, by predicted risk."
@@ -407,10 +414,13 @@ def _range_of_rates(
     row: Mapping[Any, Any], y: int, low: float, high: float, every: FloatArray
 ) -> list[Mark]:
     """From the lowest to the highest rate of a bin, and the rate of each group."""
-    sure = row["low"] > 0
-    fill = "" if sure else " hollow"
+    line = "grey dashed"
+    fill = " hollow"
+    if row["low"] > 0:
+        line = "heavy"
+        fill = ""
     return [
-        Mark("ranges", "heavy" if sure else "grey dashed", [low], [y], [high]),
+        Mark("ranges", line, [low], [y], [high]),
         Mark("points", "grey stroke", every, np.full(len(every), y)),
         Mark("points", f"rightmost{fill}", [high], [y]),
         Mark("points", f"leftmost{fill}", [low], [y]),
@@ -492,10 +502,10 @@ def heatmap(a: Audit, groups: Any = None) -> Chart:
     keys = all_words("heat_keys")
     for look, cells in sorted(by_look.items(), reverse=True):
         name = keys.pop(look.split()[0], "")  # of the darkest of each side
-        x = np.array([cell.column for cell in cells])
-        y = np.array([cell.row for cell in cells])
-        texts = [cell.text for cell in cells]
-        marks.append(Mark("cells", look, x, y, x + 1, texts, name=name))
+        columns, rows, texts = zip(*cells)
+        x = np.array(columns)
+        y = np.array(rows)
+        marks.append(Mark("cells", look, x, y, x + 1, list(texts), name=name))
     return Plot(
         "heat",
         "",

@@ -101,10 +101,10 @@ def _with_everybody(plot: Plot, everybody: GroupPictures) -> Plot:
     reader picks.
     """
     marks = everybody.marks_in(plot)
-    picked = [
-        Mark(mark.kind, mark.look.replace("all", "one"), [], [], key=key)
-        for key, mark in marks.items()
-    ]
+    picked = []
+    for key, mark in marks.items():
+        look = mark.look.replace("all", "one")
+        picked.append(Mark(mark.kind, look, [], [], key=key))
     return replace(plot, marks=[*plot.marks, *marks.values(), *picked])
 
 
@@ -172,25 +172,27 @@ def curve_panels(
         group.name: group for group in drawn if len(group.marks["calibration"].y)
     }
     order = chosen_groups(audit, most=len(audit.groups), by_ratio=False).rows.iloc[1:]
-    rows = [row for row in row_dicts(order) if row["label"] in with_curve]
-    return [
-        {
-            "group": with_curve[row["label"]],
-            "look": look_of(row),
-            "finding": row["finding"],
-            "at_once": place < AT_ONCE,
-        }
-        for place, row in enumerate(rows)
-    ]
+    panels: list[dict[str, Any]] = []
+    for row in row_dicts(order):
+        if row["label"] in with_curve:
+            panel = {
+                "group": with_curve[row["label"]],
+                "look": look_of(row),
+                "finding": row["finding"],
+                "at_once": len(panels) < AT_ONCE,
+            }
+            panels.append(panel)
+    return panels
 
 
 def _risk_end(audit: Audit, curves: list[GroupCurves]) -> float:
     """Where calibration curves end: at 1, or earlier if everything is rare and the
     verdict says nothing of a score of 1.
     """
-    regions = [region for claim in audit.verdict.claims for region in claim.where]
-    if any(region.low == 1.0 for region in regions):
-        return 1.0
+    for claim in audit.verdict.claims:
+        for region in claim.where:
+            if region.low == 1.0:
+                return 1.0
 
     highest = 0.0
     for each in curves:
@@ -207,7 +209,9 @@ def _line(curves: GroupCurves) -> Columns:
     others.
     """
     inside = curves.inside
-    return inside if len(inside["score"]) else curves.curve
+    if len(inside["score"]):
+        return inside
+    return curves.curve
 
 
 def _benefit_axis(curves: list[GroupCurves]) -> Axis:

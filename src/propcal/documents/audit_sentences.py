@@ -75,7 +75,9 @@ def verdict_of(
         return Verdict(finding.UNTESTED, (reason,), tests)
 
     area = reversed_area(groups.iloc[0])
-    warning = [] if area is None else [reversed_ranking(area, who)]
+    warning = []
+    if area is not None:
+        warning.append(reversed_ranking(area, who))
     fitted = bool(findings.fitted_on_these)
     too_small = verdict.too_small(
         findings.rule, identity.unit, frequencies=findings.people.frequencies
@@ -86,7 +88,9 @@ def verdict_of(
     within = findings.rule.within
     enough = groups["finding"].iloc[0] != finding.NOT_ENOUGH
     if within is not None and enough and not fitted:
-        kept = judged.sentences[:2] if claims else []
+        kept = []
+        if claims:
+            kept = judged.sentences[:2]
         room = MOST_SENTENCES - len(warning) - len(kept)
         margin = _judged_within(within, groups, who, conclusion)
         judged = margin._replace(sentences=[*margin.sentences[:room], *kept])
@@ -190,10 +194,14 @@ def notes_of(
     outcome_rate = people.outcome_rate
     reasons = groups.loc[~groups["kept"].astype(bool), "reason"]
     collection = findings.table.collection
-    covered = len(collection) if collection.left_out else 0
+    covered = 0
+    if collection.left_out:
+        covered = len(collection)
 
     # with tests, the verdict warns of a score that ranks people the wrong way round
-    area = reversed_area(everybody) if findings.untested else None
+    area = None
+    if findings.untested:
+        area = reversed_area(everybody)
     corrected = findings.fitted_on_these
     about_fit = []
     if corrected is not None:
@@ -297,7 +305,9 @@ def next_steps(
     """What to do; `corrected` names a corrected score, which is `worse` or `better` for
     some groups.
     """
-    correction = steps.Corrected(corrected, worse, better) if corrected else None
+    correction = None
+    if corrected:
+        correction = steps.Corrected(corrected, worse, better)
     return steps.next_steps(audit, correction, mostly_unjudged=mostly_unjudged(audit))
 
 

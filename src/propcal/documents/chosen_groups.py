@@ -50,7 +50,9 @@ def unknown(what: str, name: object, known: Sequence[str]) -> InputError:
     if len(known) > MOST_LISTED:
         more = f" and {len(known) - MOST_LISTED:,} more"
     problem = f"there is no {what} {name!r}; there are {listed}{more}."
-    next_step = f"Did you mean {near[0]!r}?" if near else None
+    next_step = None
+    if near:
+        next_step = f"Did you mean {near[0]!r}?"
     return InputError(problem, next_step=next_step, between=" ")
 
 
@@ -59,12 +61,13 @@ def named_groups(table: pd.DataFrame, groups: Any) -> Chosen:
     wanted = [groups] if isinstance(groups, str) else list(groups)
     if not wanted:
         raise refused("no groups to draw")
-    known = [str(name) for name in table["group"]]
-    places = {str(label): place for place, label in enumerate(table["label"])}
-    places |= {name: place for place, name in enumerate(known)}
+    every = Chosen(table, "")
+    numbers = range(len(table))
+    places = dict(zip(every.labels, numbers))
+    places |= dict(zip(every.names, numbers))
     for name in wanted:
         if name not in places:
-            raise unknown("group", name, known)
+            raise unknown("group", name, every.names)
     return Chosen(table.iloc[[places[name] for name in wanted]], "")
 
 
@@ -87,7 +90,9 @@ def chosen_groups(
         return named_groups(a.groups, groups)
     everybody = a.groups["group"] == EVERYBODY.name
     others = a.groups[a.groups["kept"].astype(bool) & ~everybody]
-    candidates = others[others[RATIO].notna()] if measured else others
+    candidates = others
+    if measured:
+        candidates = others[others[RATIO].notna()]
 
     kept = _by_concern(candidates, list(first)).head(most)
     if by_ratio:

@@ -74,7 +74,9 @@ def fit_sentences(summary: FitSummary, fewest: int) -> list[str]:
     left_out = summary.left_out.sentence(
         fewest, unit=summary.unit, labels=summary.level_labels
     )
-    return [*texts, plain(left_out)] if left_out else texts
+    if left_out:
+        texts.append(plain(left_out))
+    return texts
 
 
 def worst_cells(summary: FitSummary) -> list[str]:
@@ -242,8 +244,10 @@ def correction_document(correction: Correction) -> Document:
     adjustments.
     """
     about = correction.about
-    names = [name for name in ("alpha", "gamma", "rho", "eta") if name in about]
-    settings = [f"{name}={about[name]:g}" for name in names]
+    settings = []
+    for name in ("alpha", "gamma", "rho", "eta"):
+        if name in about:
+            settings.append(f"{name}={about[name]:g}")
     blocks: list[Block] = [
         Paragraphs(provenance(correction)),
         Paragraphs(wording.facts(correction, settings)),
@@ -276,10 +280,9 @@ def _largest_updates(correction: Correction) -> list[Table]:
 def _points_table(points: PointsTable) -> Table:
     """The largest points."""
     largest = sorted(points.rows(), key=lambda row: -abs(row[2]))
-    rows = [
-        {"column": column, "range": label, "points": own / PER_UNIT}
-        for column, label, own in largest
-    ]
+    rows = []
+    for column, label, units in largest:
+        rows.append({"column": column, "range": label, "points": units / PER_UNIT})
     return table("points", rows)
 
 
@@ -290,40 +293,40 @@ def points_chart(points: PointsTable, column: str | None = None) -> Plot:
         raise unknown("column", column, names)
     widest = max(points.features, key=lambda f: max(f.points) - min(f.points)).column
     feature = points.features[names.index(column or widest)]
-    rows = [
-        (label, own / PER_UNIT)
-        for label, own in zip(feature.labels, feature.pieces)
-        if own is not None
-    ]
-    values = np.array([value for _, value in rows])
-    marks = [
-        Mark("row-bars", "red" if value > 0 else "blue", [0.0], [row], [value])
-        for row, value in enumerate(values)
-        if value
-    ]
-    most = float(np.abs(values).max()) * 1.1
+    labels: list[str] = []
+    marks = []
+    most = 0.0
+    for label, units in zip(feature.labels, feature.pieces):
+        if units is None:
+            continue
+        value = units / PER_UNIT
+        most = max(most, abs(value) * 1.1)
+        if value:
+            look = "red" if value > 0 else "blue"
+            marks.append(Mark("row-bars", look, [0.0], [len(labels)], [value]))
+        labels.append(plain(label))
     x = Axis(f"log-odds added for {plain(feature.column)}", -most, most)
     description = "Log-odds that each level or range adds to a score."
-    labels = row_axis([plain(label) for label, _ in rows])
     return Plot(
         "points",
         plain(feature.column),
         description,
         x,
-        labels,
+        row_axis(labels),
         marks,
-        height=60 + 24 * len(rows),
+        height=60 + 24 * len(labels),
     )
 
 
 def provenance(correction: Correction) -> list[str]:
     """Who made a correction from what, as far as its file says."""
     user = correction.about.get("user", {}).items()
-    texts = [
-        (name, note if isinstance(note, str) else json.dumps(note, ensure_ascii=False))
-        for name, note in user
-    ]
-    notes = [[plain(text, LONGEST_NOTE) for text in pair] for pair in texts]
+    notes = []
+    for name, note in user:
+        text = note
+        if not isinstance(note, str):
+            text = json.dumps(note, ensure_ascii=False)
+        notes.append([plain(name, LONGEST_NOTE), plain(text, LONGEST_NOTE)])
     return wording.provenance(correction, notes)
 
 
@@ -364,6 +367,11 @@ class PatternCurve:
         return f"{names[self.patterns[0]]}{more}"
 
 
+def _names_of(curves: Sequence[PatternCurve], names: Sequence[str]) -> dict[int, str]:
+    """The name of each curve by its first pattern."""
+    return {curve.patterns[0]: curve.called(names) for curve in curves}
+
+
 def most_changed(correction: Correction, most: int) -> list[PatternCurve]:
     """The curves that differ most from no change, the largest difference first."""
     found: dict[bytes, PatternCurve] = {}
@@ -390,7 +398,7 @@ def correction_chart(
     if patterns is None:
         changed = most_changed(correction, MOST_PATTERNS)
         in_order = sorted(changed, key=lambda each: each.patterns)
-        called = {each.patterns[0]: each.called(names) for each in in_order}
+        called = _names_of(in_order, names)
         note = f"of {len(names)} patterns, those that change most"
     else:
         called = {names.index(name): name for name in patterns}
@@ -420,7 +428,8 @@ def _map_plot(correction: Correction, called: Mapping[int, str]) -> Plot:
         marks.append(
             Mark("line", f"series series-{i} thin", x[~np.isnan(y)], y[~np.isnan(y)])
         )  # jumps
-    x_axis, y_axis = (round_axis(label) for label in ("raw score", "corrected score"))
+    x_axis = round_axis("raw score")
+    y_axis = round_axis("corrected score")
     return Plot(
         "correction", DOES, words("pictures", "correction"), x_axis, y_axis, marks
     )
@@ -437,7 +446,7 @@ def correction_blocks(correction: Correction) -> list[Block]:
         return [Paragraphs([nobody])]
 
     levels = _levels(correction)
-    called = {each.patterns[0]: each.called(levels) for each in most}
+    called = _names_of(most, levels)
     used = attribute_sentences(attribute_effects(correction), correction.not_read)
     text = wording.picture(reads, used, len(most), len(levels))
     numbers = _corrected_scores(most, list(called.values()))
@@ -517,18 +526,19 @@ def _story(
     moved = [units for _, units in named]
     moved.append(sum(units for _, units in rest))
     scale = 10**DIGITS
-    before, after = (round(float(score) * scale) for score in printed_scores)
+    before, after = printed_scores
+    change = round(float(after) * scale) - round(float(before) * scale)
     exact = [units / UNIT * scale for units in moved]
-    printed = adding_up(exact, after - before)
-    *sizes, size_of_rest = (IN_TEXT.decimal(n / scale, DIGITS, "+") for n in printed)
+    printed = adding_up(exact, change)
 
-    told = [
-        Change(size, group)
-        for size, (group, _), n in zip(sizes, named, printed)
-        if n  # what is rounded to nothing is left out
-    ]
+    told = []
+    for (group, _), n in zip(named, printed):
+        if n:  # what is rounded to nothing is left out
+            size = IN_TEXT.decimal(n / scale, DIGITS, "+")
+            told.append(Change(size, group))
     smaller = ""
     if printed[-1]:
+        size_of_rest = IN_TEXT.decimal(printed[-1] / scale, DIGITS, "+")
         smaller = f"{size_of_rest} from {plural(len(rest), 'smaller adjustment')}"
     if not told:
         return Story(told, by_curve=False, adjustments=0, smaller=smaller)
@@ -566,10 +576,16 @@ def explanation_chart(explanation: Explanation, person: int = 0) -> Plot:
     steps = explanation.steps_of(person)
     raw = float(explanation.score[person])
     corrected = float(explanation.corrected[person])
-    shifts = [shift for *_, shift in steps]
+    shifts = []
+    moved = []
+    texts = [IN_TEXT.decimal(raw, DIGITS)]
+    for group, label, shift in steps:
+        shifts.append(shift)
+        moved.append(_step_name(group, label))
+        texts.append(IN_TEXT.decimal(shift, DIGITS, "+"))
+    texts.append(IN_TEXT.decimal(corrected, DIGITS))
     place = np.cumsum([raw, *shifts])
     last = len(steps) + 1
-    moved = [_step_name(group, label) for group, label, _ in steps]
     rows = row_axis(["raw score", *moved, "corrected score"])
 
     marks = [Mark("row-bars", "pale", [0.0], [0], [raw])]
@@ -581,9 +597,6 @@ def explanation_chart(explanation: Explanation, person: int = 0) -> Plot:
     marks.append(Mark("row-bars", "dark", [0.0], [last], [corrected]))
 
     ends = [raw, *np.maximum(place[1:], place[:-1]), corrected]
-    texts = [IN_TEXT.decimal(raw, DIGITS)]
-    texts += [IN_TEXT.decimal(shift, DIGITS, "+") for shift in shifts]
-    texts.append(IN_TEXT.decimal(corrected, DIGITS))
     marks.append(Mark("texts", "", ends, range(last + 1), names=texts))
     highest = max(place.max(), corrected, 0.05)
     x = Axis("risk score", 0.0, min(1.0, 1.25 * highest))

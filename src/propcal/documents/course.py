@@ -194,7 +194,8 @@ def ratio_plot(course: Course, groups: Any = None) -> Plot:
     or those asked for.
     """
     claimed = dict.fromkeys(claim.who for claim in course.claims)
-    named = [name for name in claimed if name != EVERYBODY]
+    claimed.pop(EVERYBODY, None)
+    named = list(claimed)
     if groups is None:
         drawn = [EVERYBODY, *named[:MOST_BANDS]]
         more = len(named) - MOST_BANDS
@@ -325,9 +326,13 @@ COURSE_CHARTS: dict[str, Callable[..., Plot]] = {
 def _groups(course: Course) -> Table:
     rows = row_dicts(course.ranked)
     for row in rows:
-        row["look"] = "high" if row["named"] else ""
+        row["look"] = ""
+        if row["named"]:
+            row["look"] = "high"
         row["raised"] = row["raised"] or "no alarm"
-        row["test"] = TEST_NAMES[row["highest_test"]] if row["highest"] > 1 else ""
+        row["test"] = ""
+        if row["highest"] > 1:
+            row["test"] = TEST_NAMES[row["highest_test"]]
         row["finding"] = wording.what_is_left(row)
     about = {"claims": course.claims, "reference": course.settings["reference"]}
     return table("evidence", rows, "groups", alarm=ALARM, **about)

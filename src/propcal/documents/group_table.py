@@ -20,6 +20,7 @@ from propcal.documents.blocks import (
 )
 from propcal.documents.charts import LOOKS
 from propcal.documents.sentences import verdict
+from propcal.documents.sentences.claim_lists import split
 from propcal.documents.words import all_words, table, words
 from propcal.numbers import Limit, excludes_one, plural
 
@@ -31,8 +32,7 @@ Row = Mapping[str, Any]
 def group_section(audit: Audit, score: str) -> Section:
     """Each group; a short terminal shows everybody and the groups that matter most."""
     rows = [_shown(row) for row in row_dicts(audit.groups)]
-    tested = [row for row in rows if row["kept"]]
-    untested = [row for row in rows if not row["kept"]]
+    tested, untested = split(rows, lambda row: row["kept"])
     tested = _most_important_first(audit, tested)
     explained = any(row["explained"] for row in tested)
     marks = all_words("marks", tested=len(audit.verdict.tests))

@@ -134,15 +134,19 @@ def comparison_document(
     unchanged = name in comparison.unchanged
     if unchanged:
         steps = unchanged_steps(audit, comparison.base)
+        before = None
+        compared = []
     else:
         steps = _steps(comparison, name, audit)
+        before = comparison.audits[comparison.base]
+        compared = _other_verdicts(comparison, name)
     extended = replace(
         extras,
         score=name,
-        before=None if unchanged else comparison.audits[comparison.base],
+        before=before,
         verdicts=_verdicts(comparison, extras),
         steps=steps,
-        compared=[] if unchanged else _other_verdicts(comparison, name),
+        compared=compared,
         changed=[_changes(comparison), *extras.changed],
         notes=comparison.all_notes,
         content=lambda: comparison_content(comparison),

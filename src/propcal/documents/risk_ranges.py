@@ -124,7 +124,9 @@ def _heat_cell(row: Mapping[str, Any]) -> HeatCell:
     wrong = look in ("high", "low")
     limited = isinstance(gap, Limit)
     if not known(gap) or (limited and not wrong):
-        text = finding if wrong else ""
+        text = ""
+        if wrong:
+            text = finding
         meaning = f"{finding}, number withheld to protect a small count"
         look += " hidden"
     elif finding == NOT_ENOUGH:
@@ -140,8 +142,10 @@ def _heat_cell(row: Mapping[str, Any]) -> HeatCell:
         mark = f"{text} *"
     elif text:
         mark = text
+    elif finding == NOT_ENOUGH:
+        mark = "few"
     else:
-        mark = "few" if finding == NOT_ENOUGH else "–"
+        mark = "–"
     return HeatCell(text, meaning, look, mark, row["key"], limited and bool(text))
 
 
@@ -154,7 +158,9 @@ def _gap_text(gap: float, *, with_digits: bool) -> str:
     if with_digits and size < 0.01:
         digits = 1 if size >= 0.001 else 2
     text = ON_PAGE.points(float(gap), digits)
-    return f"{gap.side} {text}" if isinstance(gap, Limit) else text
+    if isinstance(gap, Limit):
+        return f"{gap.side} {text}"
+    return text
 
 
 def _clearest_cells(audit: Audit) -> list[Block]:
@@ -172,7 +178,9 @@ def _clearest_cells(audit: Audit) -> list[Block]:
     rows = row_dicts(worst)
     for place, row in enumerate(rows):
         label = labels.get(row["group"], row["group"])
-        row["label"] = f"* {label}" if row["beyond"] else label
+        if row["beyond"]:
+            label = f"* {label}"
+        row["label"] = label
         row["brief"] = place < BRIEF_CELLS
     about = {"sure": sure, "untested": untested, "unsupported": unsupported}
     return [table("clearest", rows, unit=audit.identity.unit, **about)]
@@ -204,7 +212,9 @@ def _bin_free(audit: Audit) -> list[Block]:
     rows = row_dicts(found.of("ecce").reset_index())
     for row in rows:
         sure = row["adjusted_p"] <= SIGNIFICANCE
-        row["finding"] = row["direction"] if sure else ""
+        row["finding"] = ""
+        if sure:
+            row["finding"] = row["direction"]
         for name in ("value", "chance_95", "adjusted_p"):
             row[f"smooth_{name}"] = smooth.loc[row["group"], name]
     return [table("bin-free", rows), Paragraphs([found.sentence])]

@@ -94,7 +94,9 @@ def _verdict(sites: Sites, untested: str = "") -> VerdictBlock:
     """Without a tick: that sites do not differ does not show that the score is right at
     any of them.
     """
-    tone = "wrong" if sites.claims else "few"
+    tone = "few"
+    if sites.claims:
+        tone = "wrong"
     texts = [*sites.sentences]
     if untested and sites.conclusion == NONE_FOUND:
         texts.append(untested)
@@ -134,7 +136,9 @@ def _table(sites: Sites) -> Table:
         digits = SCALES[name].digits
         measures += estimate_columns(name, heading, digits, places=At.PAGE)
     names = sites.identity
-    small = names.worded(TOO_SMALL) if sites.small.any() else ""
+    small = ""
+    if sites.small.any():
+        small = names.worded(TOO_SMALL)
     texts = {"unit": names.unit, "unadjusted": unadjusted, "small": small}
     return table("each-site", rows, measures=measures, **texts)
 
@@ -142,7 +146,9 @@ def _table(sites: Sites) -> Table:
 def _pooled_rows(sites: Sites) -> list[dict[str, Any]]:
     """All sites together, with the finding on them, and small sites together."""
     n_small = int(sites.small.sum())
-    small = f"{n_small:,} small sites together" if n_small > 1 else "1 small site"
+    small = "1 small site"
+    if n_small > 1:
+        small = f"{n_small:,} small sites together"
     overall = of_kind(sites.claims, "overall")
     if overall:
         finding = overall[0].direction
@@ -155,8 +161,12 @@ def _pooled_rows(sites: Sites) -> list[dict[str, Any]]:
     for name, numbers in sites.pooled.iterrows():
         row: dict[str, Any] = dict.fromkeys(sites.sites.columns, np.nan)
         row |= dict(numbers)
-        row["site"] = "All sites together" if name == ALL_SITES else small
-        row["finding"] = "" if rows else finding
+        row["site"] = small
+        if name == ALL_SITES:
+            row["site"] = "All sites together"
+        row["finding"] = ""
+        if not rows:
+            row["finding"] = finding
         rows.append(row)
     return rows
 
@@ -168,7 +178,9 @@ def _summary(sites: Sites) -> list[Block]:
         row["name"] = scale.name
         row["digits"] = scale.digits
         row["tau2"] = f"{row['tau2']:.4f}"
-    return [table("summary", rows)] if rows else []
+    if rows:
+        return [table("summary", rows)]
+    return []
 
 
 def _forest(sites: Sites, name: str) -> Forest:
@@ -212,7 +224,9 @@ def _forest_row(
 
 
 def _forest_axis(rows: Sequence[ForestRow], scale: Any) -> Axis:
-    ends = [end for row in rows for end in (row.low, row.high, row.value)]
+    ends = []
+    for row in rows:
+        ends += [row.low, row.high, row.value]
     if scale is SCALES[RATIO]:
         return ratio_axis(ends)
     return axis_around([*ends, scale.right], scale.name)

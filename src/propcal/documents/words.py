@@ -112,7 +112,9 @@ def _template(text: str) -> Template:
 
 def filled(text: str, values: Mapping[str, Any]) -> str:
     """A text with values in the places of its braces."""
-    return _template(text).render(values) if "{" in text else text
+    if "{" not in text:
+        return text
+    return _template(text).render(values)
 
 
 def words(part: str, name: str, /, **values: Any) -> str:
@@ -145,7 +147,9 @@ def sentence_if(file: str, condition: object, name: str, /, **values: Any) -> st
     >>> sentence_if("sites", False, "and_sites_differ")
     ''
     """
-    return sentence(file, name, **values) if condition else ""
+    if not condition:
+        return ""
+    return sentence(file, name, **values)
 
 
 def table(
@@ -208,4 +212,6 @@ def _column(line: str, values: Mapping[str, Any]) -> Iterator[Column]:
 def _places(names: str) -> At:
     """The places with these names; no name means all places."""
     places = [At[name] for name in names.split() if name in At.__members__]
-    return reduce(or_, places) if places else At.EVERYWHERE
+    if not places:
+        return At.EVERYWHERE
+    return reduce(or_, places)

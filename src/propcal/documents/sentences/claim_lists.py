@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from propcal.auditing.claims import Kind
 from propcal.numbers import listed
@@ -27,8 +27,25 @@ class Directed(Protocol):
         """Too high or too low, higher or lower, nearer or further off."""
 
 
+T = TypeVar("T")
 K = TypeVar("K", bound=Kinded)
 D = TypeVar("D", bound=Directed)
+
+
+def split(items: Iterable[T], test: Callable[[T], Any]) -> tuple[list[T], list[T]]:
+    """The items that pass a test, and the others, each in their order.
+
+    >>> split([1, 2, 3], lambda n: n > 1)
+    ([2, 3], [1])
+    """
+    passing = []
+    others = []
+    for item in items:
+        if test(item):
+            passing.append(item)
+        else:
+            others.append(item)
+    return passing, others
 
 
 def of_kind(claims: Iterable[K], kind: Kind) -> list[K]:

@@ -10,7 +10,7 @@ from typing import Any
 from propcal.auditing.names import HIGHER, LOWER
 from propcal.auditing.score_changes import BETTER, HARDLY, SAME, WORSE, GroupChange
 from propcal.core.groups import EVERYBODY
-from propcal.documents.sentences.claim_lists import on_side
+from propcal.documents.sentences.claim_lists import on_side, split
 from propcal.documents.words import sentence
 from propcal.numbers import capital, known, listed
 from propcal.options import Identity
@@ -69,12 +69,19 @@ def change_sentences(found: Changes) -> list[str]:
     for side in found.newly_off:
         texts.append(say("newly_off", side=side, **found.scores))
     texts += _better_or_worse(found)
-    crossings = [_crossing(row, found.who) for row in found.crossed]
-    crossings = [text for text in crossings if text]
+    crossings = []
+    for row in found.crossed:
+        crossing = _crossing(row, found.who)
+        if crossing:
+            crossings.append(crossing)
     if crossings:
         texts.append(f"{capital('; '.join(crossings))}.")
-    brier = [_brier(found, side) for side in (LOWER, HIGHER)]
-    brier = [text for text in brier if text]
+
+    brier = []
+    for side in (LOWER, HIGHER):
+        change = _brier(found, side)
+        if change:
+            brier.append(change)
     if brier and not found.fitted_to_these:
         texts.append(say("brier", changes=brier))
     return texts
@@ -109,7 +116,9 @@ def _nobody_better_or_worse(found: Changes) -> str:
             where = ", overall and in each subgroup compared"
         return say("hardly_differ", most=HARDLY, where=where, **found.scores)
 
-    where = "overall or in any subgroup" if found.subgroups else "overall"
+    where = "overall"
+    if found.subgroups:
+        where = "overall or in any subgroup"
     others = say("all_could_be_chance")
     if alike:
         others = say("others_could_be_chance", alike=alike, n=n, most=HARDLY)
@@ -120,8 +129,7 @@ def _where(claims: Sequence[GroupChange], tested: int) -> str:
     """Everybody, and the subgroups by number; those whose predictions change most are
     named.
     """
-    everybody = [claim for claim in claims if claim.who == EVERYBODY.name]
-    subgroups = [claim for claim in claims if claim.who != EVERYBODY.name]
+    everybody, subgroups = split(claims, lambda claim: claim.who == EVERYBODY.name)
     n = len(subgroups)
     parts = []
     if everybody:
@@ -147,10 +155,8 @@ def _rates(claim: GroupChange) -> str:
 
 def _crossing(row: Row, who: Identity) -> str:
     """How many people cross a threshold; nothing if nobody does, or too few."""
-    new, old = (
-        row[name] if known(row[name]) else 0
-        for name in ("newly_flagged", "no_longer_flagged")
-    )
+    new = _shown_count(row["newly_flagged"])
+    old = _shown_count(row["no_longer_flagged"])
     if new and old:
         how = say("newly_and_no_longer", old=old)
     elif new:
@@ -165,13 +171,24 @@ def _crossing(row: Row, who: Identity) -> str:
     return say("crossing", threshold=row["threshold"], is_or_are=is_or_are, **about)
 
 
+def _shown_count(count: Any) -> Any:
+    """A number of people; 0 if it is withheld."""
+    if known(count):
+        return count
+    return 0
+
+
 def _brier(found: Changes, side: str) -> str:
     """For whom the Brier score is lower, or higher; nothing if for nobody."""
-    names = [row["group"] for row in found.groups if row["brier_change"] == side]
-    subgroups = [found.labels[name] for name in names if name != EVERYBODY.name]
+    subgroups = []
     parts = []
-    if EVERYBODY.name in names:
-        parts.append("overall")
+    for row in found.groups:
+        if row["brier_change"] != side:
+            continue
+        if row["group"] == EVERYBODY.name:
+            parts.append("overall")
+        else:
+            subgroups.append(found.labels[row["group"]])
     if len(subgroups) > MOST_EXAMPLES:
         parts.append(say("brier_in_many", n=len(subgroups)))
     elif len(subgroups) > 1:

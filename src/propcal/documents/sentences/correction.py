@@ -24,9 +24,11 @@ def provenance(correction: Correction, notes: Sequence[Sequence[str]]) -> list[s
     about = correction.about
     texts = []
     if "score" in about or "people" in about:
-        score = repr(about["score"]) if "score" in about else ""
-        outcome = repr(about["outcome"]) if "outcome" in about else ""
-        people = _people(about) if "people" in about else ""
+        score = _quoted(about, "score")
+        outcome = _quoted(about, "outcome")
+        people = ""
+        if "people" in about:
+            people = _people(about)
         texts.append(say("fitted_to", score=score, outcome=outcome, people=people))
     if "propcal" in about:
         saved = about.get("created", "")
@@ -34,7 +36,15 @@ def provenance(correction: Correction, notes: Sequence[Sequence[str]]) -> list[s
     if correction.is_shared:
         texts.append(say("for_sharing"))
     texts.append(say("id", c=correction))
-    return [*texts, *(say("note", name=name, text=text) for name, text in notes)]
+    for name, text in notes:
+        texts.append(say("note", name=name, text=text))
+    return texts
+
+
+def _quoted(about: Mapping[str, Any], name: str) -> str:
+    if name in about:
+        return repr(about[name])
+    return ""
 
 
 def _people(about: Mapping[str, Any]) -> str:

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from propcal.auditing.names import MEASURE_NAMES
+from propcal.documents.sentences.claim_lists import split
 from propcal.documents.words import sentence
 from propcal.monitoring.course import ALARM_RAISED, Course
 from propcal.monitoring.course_claims import CourseClaim
@@ -68,8 +69,12 @@ def no_alarm(
     who = course.identity
     periods = course.settings["periods"]
     n_groups = len(course.groups)
-    when = f"from {span}" if len(periods) > 1 else f"in {periods[0]}"
-    whom = "for everyone" if n_groups == 1 else f"in all {n_groups} groups"
+    when = f"in {periods[0]}"
+    if len(periods) > 1:
+        when = f"from {span}"
+    whom = f"in all {n_groups} groups"
+    if n_groups == 1:
+        whom = "for everyone"
     about = {"when": when, "people": who.count(course.people), "whom": whom}
     if reference:
         evidence = say("a_change", who=who)
@@ -90,7 +95,9 @@ def alarm(
     are rows of groups with an alarm that are not named.
     """
     texts = [_for_whom(course, reference)]
-    n_claims = MOST_CLAIMS - 1 if others else MOST_CLAIMS
+    n_claims = MOST_CLAIMS
+    if others:
+        n_claims -= 1
     for claim in course.claims[:n_claims]:
         texts.append(_since_when(claim, course, reference))
     if len(others) == 1:
@@ -116,7 +123,9 @@ def what_is_left(row: Mapping[str, Any]) -> str:
     if row["explained_by"]:
         ratio = _ratio(row["left"], row["left_low"], row["left_high"]) or "no alarm"
         return say("without_the_error", ratio=ratio, row=row)
-    return "named" if row["named"] else ""
+    if row["named"]:
+        return "named"
+    return ""
 
 
 def _ratio(value: Any, low: Any, high: Any) -> str:
@@ -200,14 +209,14 @@ def recalibration(found: Recalibration, loss: Any, worse: Sequence[str]) -> str:
 
 def next_steps(course: Course, reference: str) -> list[str]:
     """What to do after looking."""
-    found = course.recalibration
-    answer = [found.sentence] if found else []
+    answer = []
+    if course.recalibration:
+        answer.append(course.recalibration.sentence)
     if course.conclusion != ALARM_RAISED:
         return [say("go_on"), *answer]
 
     steps = []
-    dated = [claim for claim in course.claims if claim.since]
-    undated = [claim for claim in course.claims if not claim.since]
+    dated, undated = split(course.claims, lambda claim: claim.since)
     if dated:
         steps.append(say("find_out", groups=_for_each(dated, "dated_group")))
     if undated:

@@ -11,6 +11,7 @@ from propcal.discovery.discovery import Discovery
 from propcal.discovery.finding_rows import AFTER, FoundGroup
 from propcal.discovery.people import LEAK
 from propcal.discovery.search import WHOLE
+from propcal.documents.sentences.claim_lists import split
 from propcal.documents.words import sentence, sentence_if
 from propcal.numbers import in_parentheses, known
 from propcal.options import Identity
@@ -63,8 +64,7 @@ def other_groups(found: Discovery) -> list[str]:
 
 def not_searched(left_out: Mapping[str, str]) -> list[str]:
     """Columns that were left out: leaks come first, and all of them are named."""
-    leaks = [item for item in left_out.items() if LEAK in item[1]]
-    others = [item for item in left_out.items() if LEAK not in item[1]]
+    leaks, others = split(left_out.items(), lambda item: LEAK in item[1])
     columns = [*leaks, *others]
     n_named = max(MOST_NOT_SEARCHED, len(leaks))
     texts = [
@@ -127,12 +127,14 @@ def repairs(rows: Sequence[Row], by: str, columns: str) -> list[str]:
     """
     if not rows:
         return [say("nobody_to_judge", columns=columns)]
-    shown = [row for row in rows if known(row["before"])]
-    suppressed = [row for row in rows if not known(row["before"])]
-    unclear = [row["group"] for row in shown if not row["clear"]]
-
+    shown, suppressed = split(rows, lambda row: known(row["before"]))
     texts = [say("suppressed", row=row) for row in suppressed]
-    texts += [_repair(row, by, columns) for row in shown if row["clear"]]
+    unclear = []
+    for row in shown:
+        if row["clear"]:
+            texts.append(_repair(row, by, columns))
+        else:
+            unclear.append(row["group"])
     if unclear:
         texts.append(say("could_be_chance", groups=unclear))
     for row in shown:

@@ -73,10 +73,16 @@ def _why_nothing(s: FitSummary, *, noise: int, outside: int) -> str:
 def _tests_found(s: FitSummary) -> str:
     """For which groups the raw score is wrong, and what other tests found."""
     labels = s.labels
-    groups = [plain(labels[name]) for name in s.found if name in labels]
-    others = [say("meaning", test=name) for name in s.found if name not in labels]
-    clauses = [say("wrong_for", groups=groups)] if groups else []
-    return say("tests_found", clauses=[*clauses, *others])
+    groups = []
+    clauses = []
+    for name in s.found:
+        if name in labels:
+            groups.append(plain(labels[name]))
+        else:
+            clauses.append(say("meaning", test=name))
+    if groups:
+        clauses.insert(0, say("wrong_for", groups=groups))
+    return say("tests_found", clauses=clauses)
 
 
 def cells(s: FitSummary, *, noise: int, outside: int) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 from propcal.auditing.names import TOO_HIGH, TOO_LOW, UNTESTED
 from propcal.auditing.statistics.measures import Estimate
+from propcal.documents.sentences.claim_lists import split
 from propcal.documents.words import sentence
 from propcal.monitoring.held_out import BETTER, FURTHER, NEARER, NOT_CORRECTED, WORSE
 from propcal.numbers import known, listed
@@ -26,15 +27,14 @@ def travel(rows: Sequence[Row], pooled: Estimate) -> str:
     """
     n = len([row for row in rows if row["finding"] != UNTESTED])
     others = "site" if len(rows) == 2 else "sites"
-    uncorrected = [row for row in rows if row["finding"] == NOT_CORRECTED]
+    uncorrected = _rows_with(rows, "finding", NOT_CORRECTED)
     if len(uncorrected) == n:
         return say("nothing_to_correct", others=others)
 
-    further = [row for row in rows if row["moved"] == FURTHER]
-    nearer = [row for row in rows if row["moved"] == NEARER]
-    rest = [row for row in rows if row["moved"] != FURTHER]
-    worse = [row for row in rest if row["finding"] == WORSE]
-    off = [row for row in rest if row["finding"] != WORSE and row["level"]]
+    further, rest = split(rows, lambda row: row["moved"] == FURTHER)
+    nearer = _rows_with(rows, "moved", NEARER)
+    worse, not_worse = split(rest, lambda row: row["finding"] == WORSE)
+    off = [row for row in not_worse if row["level"]]
 
     findings = []
     if further:
@@ -53,10 +53,14 @@ def travel(rows: Sequence[Row], pooled: Estimate) -> str:
     return say("corrected", others=others, findings=findings)
 
 
+def _rows_with(rows: Sequence[Row], column: str, value: str) -> list[Row]:
+    return [row for row in rows if row[column] == value]
+
+
 def _sites_by_side(rows: Sequence[Row], n: int) -> str:
     parts = []
     for side in (TOO_HIGH, TOO_LOW):
-        on_this_side = [row for row in rows if row["level"] == side]
+        on_this_side = _rows_with(rows, "level", side)
         if on_this_side:
             parts.append(f"{side} at {_sites(on_this_side, n)}")
     return " and ".join(parts)
@@ -72,7 +76,9 @@ def _sites(rows: Sequence[Row], n: int) -> str:
 def _count(some: int, n: int) -> str:
     if some < n:
         return say("some_sites", some=some, n=n)
-    return say("both_sites") if n == 2 else say("all_sites", n=n)
+    if n == 2:
+        return say("both_sites")
+    return say("all_sites", n=n)
 
 
 def _ratios(row: Row) -> str:

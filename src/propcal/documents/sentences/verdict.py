@@ -17,6 +17,7 @@ from propcal.documents.sentences.claim_lists import (
     listed_few,
     of_kind,
     on_side,
+    split,
 )
 from propcal.documents.words import at_most, sentence, sentence_if
 from propcal.numbers import (
@@ -363,10 +364,8 @@ def certificate(limits: Sequence[Claim], who: Identity) -> str:
     withheld.
     """
     everybody, *subgroups = limits
-    withheld = [claim for claim in subgroups if not known(claim.within)]
-    shown = [claim for claim in subgroups if known(claim.within)]
-    small = [claim.within for claim in shown if claim.within <= LARGE_LIMIT]
-    large = [claim for claim in shown if claim.within > LARGE_LIMIT]
+    shown, withheld = split(subgroups, lambda claim: known(claim.within))
+    large, small = split(shown, lambda claim: claim.within > LARGE_LIMIT)
 
     parts = []
     if small:
@@ -376,7 +375,8 @@ def certificate(limits: Sequence[Claim], who: Identity) -> str:
             where = plural(len(small), "subgroup")
         else:
             where = "each of them"
-        parts.append(say("and_in_subgroups", most=max(small), where=where))
+        most = max(claim.within for claim in small)
+        parts.append(say("and_in_subgroups", most=most, where=where))
     if len(large) > MOST_LARGE_LIMITS:
         where = _how_many(len(large), small=bool(small), withheld=bool(withheld))
         parts.append(say("larger_errors_in_many", where=where))
@@ -397,13 +397,19 @@ def _how_many(large: int, *, small: bool, withheld: bool) -> str:
     """In how many subgroups the data allow large errors, in words that fit the others
     mentioned.
     """
+    if withheld and small:
+        return f"{large} others"
     if withheld:
-        return f"{large} others" if small else f"{large} subgroups"
-    return f"the other {large}" if small else f"all {large} subgroups"
+        return f"{large} subgroups"
+    if small:
+        return f"the other {large}"
+    return f"all {large} subgroups"
 
 
 def _error_up_to(claim: Claim, who: Identity) -> str:
-    people = who.count(claim.people) if known(claim.people) else ""
+    people = ""
+    if known(claim.people):
+        people = who.count(claim.people)
     return say("error_up_to", claim=claim, people=people)
 
 

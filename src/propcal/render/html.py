@@ -115,13 +115,21 @@ def html(document: Document) -> str:
     """The page of a document, with a rule that allows no other style and no other
     script.
     """
-    data = document.data() if callable(document.data) else document.data
+    data = document.data
+    if callable(data):
+        data = data()
+    content = ""
+    if data is not None:
+        content = packed(rounded(data))
+    script = ""
+    if document.script:
+        script = template_text(document.script)
     page = filled(
         "document.html",
         document=document,
         style=_style(document),
-        script=template_text(document.script) if document.script else "",
-        content="" if data is None else packed(rounded(data)),
+        script=script,
+        content=content,
         version=__version__,
     )
     return str(page)
@@ -159,9 +167,9 @@ def _is_long(document: Document) -> bool:
     """Whether a table is so long that a browser had better draw the page bit by bit."""
     for section in document.blocks:
         if isinstance(section, Section):
-            tables = [block for block in section.blocks if isinstance(block, Table)]
-            if any(len(table.rows) > LONG for table in tables):
-                return True
+            for block in section.blocks:
+                if isinstance(block, Table) and len(block.rows) > LONG:
+                    return True
     return False
 
 

@@ -54,17 +54,24 @@ def _grid(
     headings: Sequence[str], numbers: Sequence[bool], rows: Iterable[Sequence[str]]
 ) -> str:
     """A table; columns of numbers are set to the right."""
-    marks = ["---:" if number else "---" for number in numbers]
+    sides = {True: "---:", False: "---"}
+    marks = [sides[number] for number in numbers]
     lines = [headings, marks, *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def _figures(block: Figures) -> str:
     """Key figures as columns, with a row for each of their parts that any has."""
-    headings = [escaped(figure.name) for figure in block.figures]
-    values = [figure.value for figure in block.figures]
-    intervals = [figure.interval for figure in block.figures]
-    before = [figure.before for figure in block.figures]
+    headings = []
+    values = []
+    intervals = []
+    before = []
+    for figure in block.figures:
+        headings.append(escaped(figure.name))
+        values.append(figure.value)
+        intervals.append(figure.interval)
+        before.append(figure.before)
+
     rows = []
     for label, texts in (("all", values), ("95 % CI", intervals), ("before", before)):
         if any(texts):
@@ -75,8 +82,11 @@ def _figures(block: Figures) -> str:
 
 def _table(block: Table) -> str:
     columns = block.columns_at(At.MARKDOWN)
-    headings = [escaped(column.heading) for column in columns]
-    numbers = [not KINDS[column.kind].words for column in columns]
+    headings = []
+    numbers = []
+    for column in columns:
+        headings.append(escaped(column.heading))
+        numbers.append(not KINDS[column.kind].words)
     rows = []
     for row in block.rows_at(At.MARKDOWN):
         rows.append([_cell(column, row) for column in columns])

@@ -45,8 +45,13 @@ def draw(chart: Chart, ax: Any = None, width: float = 6.4) -> Axes:
         if isinstance(chart, str):
             said: Axes = figure.say(figure.axes(ax, width, 1.5), chart)
             return said
-        plot = _in_rows(chart) if isinstance(chart, Forest) else chart
-        room = width if ax is None else figure.inches(ax)
+        if isinstance(chart, Forest):
+            plot = _in_rows(chart)
+        else:
+            plot = chart
+        room = width
+        if ax is not None:
+            room = figure.inches(ax)
         legend = _legend(plot, room)
         height = _height(plot, width) + 0.65 + LEGEND_LINE * legend.lines
         new = ax is None
@@ -280,9 +285,13 @@ def _fill(mark: Mark) -> dict[str, Any]:
     side, *shade = mark.look.split()
     if side == "few":
         return figure.HATCH
-    color = LOOKS[side]["color"] if side in ("high", "low") else "white"
+    color = "white"
+    if side in ("high", "low"):
+        color = LOOKS[side]["color"]
     strength = SHADES.get("".join(shade), 1.0)
-    line = {"edgecolor": "0.85", "linewidth": 0.0 if side == "nobody" else 0.5}
+    line = {"edgecolor": "0.85", "linewidth": 0.5}
+    if side == "nobody":
+        line["linewidth"] = 0.0
     return line | {"facecolor": (color, strength)}
 
 
@@ -314,7 +323,12 @@ def _in_rows(forest: Forest) -> Plot:
     for place, row in enumerate(forest.rows):
         marks += _row_marks(row, place)
     keys = _forest_keys(forest, {mark.kind for mark in marks})
-    texts = [row.printed(IN_TEXT) if known(row.value) else "" for row in forest.rows]
+    texts = []
+    for row in forest.rows:
+        text = ""
+        if known(row.value):
+            text = row.printed(IN_TEXT)
+        texts.append(text)
     marks.append(Mark("texts", "", y=range(len(texts)), names=texts))
     return Plot(
         forest.key,

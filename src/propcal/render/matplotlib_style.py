@@ -109,7 +109,9 @@ def labels(names: Sequence[str], most: int, lines: int = 1) -> list[str]:
     alike = {label for label in cut if cut.count(label) > 1}
     found: list[str] = []
     for text, label in zip(shown, cut):
-        first = _cut(text, most, middle=True) if label in alike else label
+        first = label
+        if label in alike:
+            first = _cut(text, most, middle=True)
         same = first
         n = 1
         while same in found:

@@ -86,15 +86,16 @@ def group_lines(group: GroupPictures, plots: Sequence[Plot]) -> dict[str, str]:
 
 def group_data(drawn: PerformancePictures) -> list[dict[str, Any]]:
     """What a page needs to draw the group that a reader picks."""
-    return [
-        {
+    data = []
+    for group in drawn.groups:
+        of_group = {
             "name": group.name,
             "lines": group_lines(group, drawn.plots),
             "tables": group.tables,
             "told": group.captions,
         }
-        for group in drawn.groups
-    ]
+        data.append(of_group)
+    return data
 
 
 def _path(mark: Mark, x: DrawnAxis, y: DrawnAxis) -> Path:
@@ -164,10 +165,10 @@ def _line_or_dash(xs: FloatArray, ys: FloatArray) -> str:
     known = np.isfinite(ys)
     with_ends = np.concatenate([[False], known, [False]])
     alone = known & ~with_ends[:-2] & ~with_ends[2:]
-    dashes = [
-        path([xs[i] - 2, xs[i] + 2], [ys[i], ys[i]]) for i in np.flatnonzero(alone)
-    ]
-    return path(xs, ys) + "".join(dashes)
+    drawn = path(xs, ys)
+    for x, y in zip(xs[alone], ys[alone]):
+        drawn += path([x - 2, x + 2], [y, y])
+    return drawn
 
 
 @dataclass(frozen=True)

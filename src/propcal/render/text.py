@@ -111,12 +111,16 @@ def _table(block: Table, place: At) -> Iterable[RenderableType]:
     yield _Grid(block, block.columns_at(place), rows)
     more = block.more_than(rows)
     if more:
-        where = "--full shows more" if place == At.BRIEF else "JSON has them all"
+        where = "JSON has them all"
+        if place == At.BRIEF:
+            where = "--full shows more"
         yield indented(f"{more}; {where}.")
-    marks = [row.get("mark", "") for row in rows]
-    meanings = dict.fromkeys(
-        block.legend[mark] for mark in marks if mark in block.legend
-    )
+    meanings: dict[str, None] = {}
+    for row in rows:
+        mark = row.get("mark", "")
+        if mark in block.legend:
+            meanings[block.legend[mark]] = None
+
     notes = " ".join([block.note, *meanings]).strip()
     if notes:
         yield indented(notes)
@@ -148,7 +152,9 @@ def _least(texts: Sequence[str], short: int) -> int:
     """
     longest = 0
     for text in texts:
-        parts = [text] if len(text) <= short else text.split()
+        parts = [text]
+        if len(text) > short:
+            parts = text.split()
         longest = max([longest, *map(len, parts)])
     return longest
 
@@ -218,13 +224,17 @@ class _GridColumn:
 
 def _set_widths(columns: Sequence[_GridColumn], room: int) -> None:
     """Numbers take what they need, and columns of words share the rest."""
-    words = [column for column in columns if column.words]
-    numbers = [column for column in columns if not column.words]
-    for column in numbers:
-        column.width = column.whole
+    words = []
+    numbers = []
+    for column in columns:
+        if column.words:
+            words.append(column)
+        else:
+            numbers.append(column)
+            column.width = column.whole
     needed = APART * len(columns)
-    needed += sum(column.width for column in numbers)
-    needed += sum(min(NARROW, column.whole) for column in words)
+    for column in columns:
+        needed += min(NARROW, column.whole) if column.words else column.width
     if needed > room:
         for column in numbers:
             column.fold_heading()

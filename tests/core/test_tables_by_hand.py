@@ -10,7 +10,13 @@ import pytest
 from propcal import Atoms, Groups
 from propcal.core.arguments import check_number
 from propcal.core.bins import category_min_share, explicit, quantile, uniform
-from propcal.core.bounds import dc_from_pmc, max_steps, max_updates, privacy_from_pmc
+from propcal.core.bounds import (
+    dc_from_pmc,
+    generalization_gap,
+    max_steps,
+    max_updates,
+    privacy_from_pmc,
+)
 from propcal.core.categories import (
     _wrong_guesses,
     bucket_sums,
@@ -184,6 +190,12 @@ def test_quantiles_have_as_many_people_each_as_ties_allow():
     assert from_grid(three_at_lowest.edges).round(6).tolist() == [0.0, 0.2, 1.0]
     survey = quantile(2, score, weight * 0.5)
     assert survey.edges.tolist() == halves.edges.tolist()
+
+
+def test_a_largest_loss_is_a_gap_of_1_where_least_is_allowed():
+    assert multicalibration().largest_loss() == 1.0
+    assert proportional(0.25).largest_loss() == 4.0
+    assert generalization_gap(0.25) == 1.5
 
 
 def test_edges_run_from_0_to_1():

@@ -72,6 +72,7 @@ def test_a_cell_is_within_tolerance_could_be_chance_or_exceeds_it():
         *["exceeds tolerance"] * 2,
     ]
     assert found.count("could be chance") == 2
+    assert summary([0.0625], 0.03125, z=0.75).count("could be chance") == 1
     assert summary(gap, 0.125, z=0.0).count("exceeds tolerance") == 4
     assert summary(gap, 0.125, calm=True).count("could be chance") == 4
     assert summary(gap, 0.125, enough=False).status.tolist() == [

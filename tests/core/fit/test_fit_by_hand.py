@@ -24,6 +24,7 @@ from propcal.core.fit.additive_fit import (
     _steady,
     _updated_variance,
     term_of_levels,
+    term_of_ranges,
 )
 from propcal.core.fit.boost import Settings
 from propcal.core.fit.evidence import repeat_effect, squared_residuals, with_effect
@@ -31,7 +32,7 @@ from propcal.core.fit.non_decreasing import _pooled, _with_sums
 from propcal.core.fit.random_effects import Effects, FittedEffects
 from propcal.core.fit.smooth_fit import _CurveModel
 from propcal.core.grid import to_grid
-from propcal.core.groups import EVERYBODY
+from propcal.core.groups import EVERYBODY, Collection, Group, GroupSize
 from propcal.core.logistic import expit, fit_logistic, log_odds, spline_basis
 from propcal.errors import InputError
 
@@ -352,3 +353,56 @@ def test_a_logistic_fit_of_one_constant_is_the_rate():
     assert fit.information == pytest.approx(np.array([[40 * 0.25 * 0.75]]), rel=1e-3)
     nobody = fit_logistic(np.ones((1, 1)), np.zeros(1), np.array([1e4]), np.zeros(1))
     assert nobody is None  # the likelihood has no maximum
+
+
+def test_the_shape_of_two_ranges_has_variance_1_among_people():
+    # of 1 and 3 people, 3/4 below the mean and 1/4 above it, a variance of 3/16
+    term = term_of_ranges(np.array([1.0, 3.0]), [])
+    low, high = term.columns[:, 0] * np.sign(term.columns[1, 0])
+    assert low == pytest.approx(-0.75 / np.sqrt(3 / 16))
+    assert high == pytest.approx(0.25 / np.sqrt(3 / 16))
+    alone = term_of_ranges(np.array([2.0, 5.0]), [1])
+    assert alone.columns.tolist() == [[0.0], [1.0]]  # one range has no shape
+    assert alone.kinds.tolist() == [1]
+
+
+def terms_of(n_groups, people=11):
+    sizes = [
+        GroupSize(Group((("g", str(i)),)), people + i, 0.01) for i in range(n_groups)
+    ]
+    return lc.smooth_terms(Collection(kept=tuple(sizes), left_out=()))
+
+
+def test_the_119_largest_groups_have_terms_beside_everybody():
+    terms, notes = terms_of(119)
+    assert len(terms) == 120
+    assert terms[0] == EVERYBODY
+    assert notes == ()
+    terms, notes = terms_of(120)
+    assert len(terms) == 120
+    assert Group((("g", "0"),)) not in terms  # the smallest
+    assert "only the 119 largest of the 120 groups with at least 11" in notes[0]
+    assert len(terms_of(2, people=10)[0]) == 2  # 10 people are too few, and 11 are not
+
+
+def test_triangles_are_1_at_their_knot_and_0_at_the_next():
+    found = lc._triangles(
+        np.array([0.0, 1.0, 1.5, 4.0, 9.0]), np.array([1.0, 2.0, 4.0])
+    )
+    assert found.tolist() == [
+        [1.0, 0.0, 0.0],
+        [1.0, 0.0, 0.0],
+        [0.5, 0.5, 0.0],
+        [0.0, 0.0, 1.0],
+        [0.0, 0.0, 1.0],
+    ]
+    assert lc._triangles(np.array([1.0]), np.array([])).shape == (1, 0)
+
+
+def test_people_are_ranked_by_value_for_quantiles():
+    ranking = lc._Ranking(np.array([3.0, 1.0, 2.0]), np.array([1.0, 2.0, 1.0]))
+    assert ranking.quantiles([0.25, 0.5, 0.51, 0.75, 0.76, 1.0]).tolist() == [
+        *(1.0, 1.0),
+        *(2.0, 2.0),
+        *(3.0, 3.0),
+    ]

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.stats import binom, norm, t
+from scipy.stats import binom, chi2, norm, t
 from small_samples import sample_of
 
 from propcal.auditing.statistics.chance import ScoreCells
@@ -13,6 +13,7 @@ from propcal.auditing.statistics.hypothesis_tests import (
     GROUP_SLOPES,
     SITE_DIFFERENCES,
     _only_0_and_1,
+    _quadratic,
     adjust,
     clustered_p_value,
     events_p_value,
@@ -22,6 +23,7 @@ from propcal.auditing.statistics.hypothesis_tests import (
     slope_test,
 )
 from propcal.auditing.statistics.sample import Sample
+from propcal.core.fit.log_odds_cells import TYPICAL
 
 
 def cells_of(weight, typical, score):
@@ -270,3 +272,42 @@ def test_an_adjusted_p_value_of_5_percent_rejects():
     assert found.adjusted_p == pytest.approx(0.05)
     (found,) = adjust({"groups": [("a", (0.0, 0.9))]}, {"groups": 0.5})
     assert found.adjusted_p == 1
+
+
+def gain_of(gradient, information, tested):
+    tested = np.array(tested)
+    return _quadratic(np.array(gradient), np.array(information), tested, ~tested)
+
+
+def test_the_gain_of_one_effect_is_its_squared_score():
+    """In units of its variance, chi-squared with one degree of freedom."""
+    found = gain_of([3.0, 5.0], [[4.0, 0.0], [0.0, 2.0]], [True, False])
+    assert found == pytest.approx((9 / 4, chi2.sf(9 / 4, 1)))
+
+
+def test_what_the_effects_taken_out_explain_does_not_count():
+    """The score 3 - 2 / 4 * 1, of variance 5 - 2 * 2 / 4."""
+    found = gain_of([3.0, 1.0], [[5.0, 2.0], [2.0, 4.0]], [True, False])
+    assert found == pytest.approx((2.5**2 / 4, chi2.sf(2.5**2 / 4, 1)))
+
+
+def test_the_gain_of_two_alike_effects_has_two_degrees_of_freedom():
+    found = gain_of([3.0, -1.0], np.eye(2) * 4.0, [True, True])
+    assert found == pytest.approx((10 / 4 / 2, chi2.sf(10 / 4, 2)))
+
+
+def test_the_gain_of_unlike_effects_has_the_three_moments_of_its_distribution():
+    """A sum of chi-squared numbers with weights v / (v + 1 / TYPICAL)."""
+    variance = np.array([1.0, 9.0])
+    scale = 1 / (variance + 1 / TYPICAL)
+    moments = [np.sum((variance * scale) ** k) for k in (1, 2, 3)]
+    gain = 4 * scale[0] + 36 * scale[1]
+    freedom = moments[1] ** 3 / moments[2] ** 2
+    z = (gain - moments[0]) / np.sqrt(2 * moments[1])
+    expected = chi2.sf(freedom + z * np.sqrt(2 * freedom), freedom)
+    found = gain_of([2.0, 6.0], np.diag(variance), [True, True])
+    assert found == pytest.approx((gain / moments[0], expected))
+
+
+def test_effects_that_nobody_shows_are_no_error():
+    assert gain_of([0.0, 1.0], np.diag([0.0, 4.0]), [True, False]) == (0, 1)

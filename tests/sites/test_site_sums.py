@@ -291,3 +291,5 @@ def test_a_summary_has_ratios_of_all_sites_and_measures_of_those_judged():
     assert "observed_expected" not in site_summary(table, counts, soft=True).index
     no_events = counts_of([0] * 4, 50)
     assert "observed_expected" not in site_summary(table, no_events, soft=False).index
+    one_event = counts_of([1, 0, 0, 0], 50)
+    assert "observed_expected" in site_summary(table, one_event, soft=False).index

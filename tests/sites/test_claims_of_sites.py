@@ -122,7 +122,7 @@ def test_only_sites_that_are_judged_are_named():
 def test_at_most_four_sites_are_said_to_differ():
     assert MOST_COMPARED == 4
     factors = {"U": 2.0, "V": 1.8, "W": 1.6, "X": 0.5, "Y": 0.3}
-    same = {name: 1.0 for name in "ABCDEFGHIJ"}
+    same = dict.fromkeys("ABCDEFGHIJ", 1.0)
     assert len(apart(sites(**same, **factors))) == 4
 
 

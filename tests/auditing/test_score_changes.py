@@ -7,6 +7,7 @@ import pytest
 from scipy.stats import norm, t
 from small_samples import rows_of, sample_of
 
+from propcal.auditing.flag_changes import FlagChanges, flag_table
 from propcal.auditing.loss_intervals import losses
 from propcal.auditing.score_changes import (
     GroupChange,
@@ -15,7 +16,6 @@ from propcal.auditing.score_changes import (
     _change,
     _loss_change,
     brier_test,
-    flag_table,
     person_differences,
 )
 from propcal.auditing.statistics.chance import Chance
@@ -216,9 +216,10 @@ def test_a_person_is_flagged_at_the_threshold():
     before = np.array([0.4, 0.2, 0.5, 0.5, 0.1, 0.9])
     after = np.array([0.5, 0.6, 0.5, 0.4, 0.2, 0.7])
     pair = ScorePair("new", joint, (before, after), (None, None))
-    table = flag_table([pair.flags(0.5, [EVERYBODY])], {"everybody": "All patients"})
-    expected = ["new", 0.5, "everybody", "All patients", 2, 1]
-    assert table.to_numpy().tolist() == [expected]
+    changes = FlagChanges.of(pair, 0.5, [EVERYBODY])
+    assert changes.exact() == ([2], [1])
+    table = flag_table([changes], [changes.exact()])
+    assert table.to_numpy().tolist() == [["new", 0.5, "everybody", 2, 1]]
 
 
 def change_of(**numbers):

@@ -578,12 +578,14 @@ def test_help_tells_the_defaults_of_the_audit(run, monkeypatch):
 def test_counts_are_protected_once_for_all_that_is_written(
     files, run, monkeypatch, more, suppress
 ):
-    from propcal.protect import audits
+    from propcal.protect import protected_audits
 
     seen = []
-    once = audits._ProtectedFindings
+    once = protected_audits._ProtectedFindings
     monkeypatch.setattr(
-        audits, "_ProtectedFindings", lambda *given: seen.append(given) or once(*given)
+        protected_audits,
+        "_ProtectedFindings",
+        lambda *given: seen.append(given) or once(*given),
     )
     model = PMCBoost().fit(
         files.risk, files.y, sensitive_features=files[["race", "gender"]]

@@ -107,7 +107,7 @@ NOT_FOR_AN_AUDIT = (
 )
 FOR_A_PAGE_ALONE = (
     "propcal.documents.report",
-    "propcal.protect.audits",
+    "propcal.protect.protected_audits",
     "propcal.protect.withheld_sets",
     "propcal.render.html",
     "propcal.render.svg",

@@ -11,7 +11,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from propcal import Monitor
 from propcal.documents.course import next_steps
-from propcal.protect.courses import BANDS, protected_course
+from propcal.protect.protected_courses import BANDS, protected_course
 from propcal.render.html import unpacked
 
 HOSTILE = '</script><b>"x"\\ & \n\x1b[31m'

@@ -11,7 +11,7 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 
 from propcal.core.groups import membership
 from propcal.numbers import Limit, known
-from propcal.protect.audits import protected_audit
+from propcal.protect.protected_audits import protected_audit
 
 MOVED, FEWEST = 2, 11
 ENDLESS = np.inf

@@ -12,7 +12,7 @@ from first_cases import first
 from propcal import Groups, audit, compare
 from propcal.errors import InputError
 from propcal.numbers import Limit, known
-from propcal.protect.audits import protected_audit
+from propcal.protect.protected_audits import protected_audit
 from propcal.protect.release import protected
 
 ONE, TWO, THREE = (

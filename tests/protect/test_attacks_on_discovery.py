@@ -14,7 +14,7 @@ from propcal.auditing.headcount import Headcount
 from propcal.documents.blocks import Document, Table
 from propcal.documents.discovery import discovery_section
 from propcal.numbers import ON_PAGE, Limit, known
-from propcal.protect.audits import protected_audit
+from propcal.protect.protected_audits import protected_audit
 from propcal.protect.protected_discovery import protected_discovery
 from propcal.render.cells import cell
 from propcal.render.markdown import markdown

@@ -12,8 +12,8 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 
 from propcal import Atoms, Monitor, audit, compare_sites
 from propcal.auditing.audit_tables import row_dicts
-from propcal.protect.audits import protected_audit
-from propcal.protect.courses import protected_course
+from propcal.protect.protected_audits import protected_audit
+from propcal.protect.protected_courses import protected_course
 from propcal.protect.protected_sites import protected_sites
 from propcal.sites.site_measures import SCALES
 

@@ -15,8 +15,8 @@ from propcal.datasets import make_ed_visits
 from propcal.documents.audit_sentences import next_steps
 from propcal.errors import InputError
 from propcal.numbers import IN_TEXT, Limit, known
-from propcal.protect.audits import protected_audit
 from propcal.protect.disclosure_rule import Rule
+from propcal.protect.protected_audits import protected_audit
 from propcal.protect.release import protected
 
 

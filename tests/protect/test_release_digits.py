@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 from propcal import Atoms, audit, compare_sites
-from propcal.protect.audits import protected_findings
 from propcal.protect.disclosure_rule import Rule
+from propcal.protect.protected_audits import protected_findings
 from propcal.protect.protected_sites import protected_sites
 
 

@@ -12,24 +12,24 @@ from propcal.core.atoms import LeftOutReport
 from propcal.core.bins import uniform
 from propcal.core.groups import Group
 from propcal.numbers import About, Limit
-from propcal.protect.audits import (
+from propcal.protect.disclosure_rule import Rule, moved
+from propcal.protect.protected_audits import (
     _left_out,
     _printed_mean_squares,
     _ProtectedFindings,
 )
-from propcal.protect.courses import (
-    _protected_evidence,
-    _protected_strengths,
-    _shown_evidence,
-    _shown_reference,
-    band,
-)
-from propcal.protect.disclosure_rule import Rule, moved
 from propcal.protect.protected_comparisons import (
     _differences,
     _flag_counts,
     _is_number,
     _without_turned_losses,
+)
+from propcal.protect.protected_courses import (
+    _protected_evidence,
+    _protected_strengths,
+    _shown_evidence,
+    _shown_reference,
+    band,
 )
 
 EVERYBODY = Group(())

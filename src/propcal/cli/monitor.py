@@ -98,7 +98,7 @@ def monitor(
         Exit with code 1 if an alarm stands, or only if this run raised one.
     """
     from propcal.monitoring.monitor import Added, Monitor
-    from propcal.protect.courses import protected_course
+    from propcal.protect.protected_courses import protected_course
 
     for word in fail_on or []:
         if word not in ("alarm", "new-alarm"):

@@ -142,14 +142,14 @@ class Course(Drawn):
         to the report.
         """
         from propcal.documents.data import course_content, json_text, rounded
-        from propcal.protect.courses import protected_course
+        from propcal.protect.protected_courses import protected_course
 
         return json_text(rounded(course_content(protected_course(self, suppress))))
 
     def _document(self, suppress: int = 0, title: str | None = None) -> Document:
         from propcal.documents.course import course_document
-        from propcal.protect.courses import protected_course
         from propcal.protect.disclosure_rule import Rule
+        from propcal.protect.protected_courses import protected_course
 
         return course_document(protected_course(self, Rule(suppress).fewest), title)
 
@@ -169,8 +169,8 @@ class Course(Drawn):
         monitors can write to one folder.
         """
         from propcal.documents.data import openmetrics
-        from propcal.protect.courses import protected_course
         from propcal.protect.disclosure_rule import Rule
+        from propcal.protect.protected_courses import protected_course
         from propcal.render.html import write_page
 
         course = protected_course(self, Rule(suppress).fewest)

@@ -53,7 +53,9 @@ def protected_comparison(comparison: Comparison, fewest: int | None) -> Comparis
 def protected_findings(findings: ComparisonFindings, rule: Rule) -> ComparisonFindings:
     """Findings with everything replaced that reveals counts."""
     exact = [*findings.by_score.values()]
-    by_score = dict(zip(findings.by_score, audits.protected_findings(exact, rule)))
+    by_score = dict(
+        zip(findings.by_score, protected_audits.protected_findings(exact, rule))
+    )
     by_score[findings.base] = _without_turned_losses(findings, by_score)
     flag_counts = [_flag_counts(each, findings, rule) for each in findings.crossings]
     return replace(

@@ -17,7 +17,7 @@ def protected(result: Audit | Comparison, fewest: int | None) -> Audit | Compari
     if Rule.asked(fewest) is None:
         return result
     if isinstance(result, Audit):
-        from propcal.protect.audits import protected_audit
+        from propcal.protect.protected_audits import protected_audit
 
         return protected_audit(result, fewest)
 

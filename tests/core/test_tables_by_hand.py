@@ -26,7 +26,10 @@ from propcal.core.categories import (
     smallest_alpha_of,
     tells_outcome,
 )
+from propcal.core.correction.maps import start_reaches
+from propcal.core.correction.points_table import multiply
 from propcal.core.criterion import multicalibration, proportional
+from propcal.core.fit.update_loop import bootstrap
 from propcal.core.grid import UNIT, from_grid, run_sums, to_grid
 from propcal.core.groups import EVERYBODY, Group, membership
 from propcal.core.patterns import (
@@ -313,3 +316,33 @@ def test_runs_are_added_up_and_empty_ones_are_0():
     values = np.array([1, 2, 3, 4])
     assert run_sums(values, np.array([0, 2, 2, 3, 4])).tolist() == [3, 0, 3, 4]
     assert run_sums(values, np.array([0, 0, 0])).tolist() == [0, 0]
+
+
+def test_multiplied_odds_keep_0_and_1_and_reach_neither():
+    units = np.array([0, 1, UNIT // 2, UNIT - 1, UNIT])
+    assert multiply(units, np.full(5, 3.0)).tolist() == [
+        0,
+        3,
+        3 * UNIT // 4,
+        UNIT - 1,
+        UNIT,
+    ]
+    assert multiply(units[:3], np.full(3, 0.25)).tolist() == [0, 1, UNIT // 5]
+
+
+def test_the_first_score_that_a_line_takes_to_a_target_is_exact():
+    at = np.array([0, 10, 20, UNIT])
+    values = np.array([0, 5, 25, UNIT])  # half a unit, then two for each
+    reached = start_reaches(np.array([0, 1, 5, 6, 7, 25]), at, values).tolist()
+    # halves round up: 0.5 counts as 1, and 5 + 2 as 7
+    assert reached == [0, 1, 9, 11, 11, 20]
+
+
+def test_a_bootstrap_sample_has_as_many_people():
+    atoms = Atoms.from_frame(PEOPLE, score="s", outcome="y")
+    weight, outcome, score, squares = bootstrap(atoms, np.random.default_rng(0))
+    assert weight.sum() == 10
+    assert squares.tolist() == weight.tolist()
+    assert score.tolist() == atoms.score.tolist()
+    assert np.all(outcome <= weight * UNIT)
+    assert np.all(weight >= 0)

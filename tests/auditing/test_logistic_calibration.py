@@ -76,6 +76,14 @@ def test_scores_of_exactly_0_or_1_do_not_decide_the_slope():
     assert found.intercept == pytest.approx(expected.intercept, rel=1e-6)
 
 
+def test_one_event_beside_scores_of_0_is_enough_for_an_intercept():
+    found = calibration(sample_of((0.0, 20, 3), (0.2, 50, 1)), Draws(0))
+    assert found.intercept.value == pytest.approx(logit(1 / 50) - logit(0.2), rel=1e-6)
+    nothing = calibration(sample_of((0.0, 20, 3), (0.2, 50, 0)), Draws(0))
+    assert np.isnan(nothing.intercept.value)
+    assert np.isnan(nothing.slope.value)
+
+
 def test_the_error_of_an_intercept_is_that_of_the_events():
     """Of a rate of 0.3 of 50 people, on the log-odds, with 50 / 49 for one parameter;
     few events have Student's t.

@@ -18,7 +18,7 @@ from propcal.auditing.flag_changes import FlagChanges, FlagCounts, flag_table
 from propcal.auditing.names import LOSSES, MEASURE_NAMES
 from propcal.core.grid import FloatArray
 from propcal.numbers import Limit
-from propcal.protect import audits
+from propcal.protect import protected_audits
 from propcal.protect.disclosure_rule import (
     MAX_MOVE,
     Rule,

@@ -37,7 +37,7 @@ def test_the_largest_share_of_a_feature_is_that_of_its_variance():
     assert gains(spread={"age": 0.0}).largest == 0.0
 
 
-def summary(gap, cutoff, z=2.0, calm=False, enough=True):
+def summary(gap, cutoff, z=2.0, no_error_found=False, enough=True):
     """Cells with an observed rate of 0.5, a standard error of 0.125, and these gaps."""
     n = len(gap)
     everybody = GroupSize(EVERYBODY, 100, 1.0)
@@ -56,7 +56,7 @@ def summary(gap, cutoff, z=2.0, calm=False, enough=True):
         z=z,
         n_people=100,
         why="after 7 adjustments",
-        calm=calm,
+        no_error_found=no_error_found,
         enough=enough,
         correction=None,
         patterns=None,
@@ -74,7 +74,7 @@ def test_a_cell_is_within_tolerance_could_be_chance_or_exceeds_it():
     assert found.count("could be chance") == 2
     assert summary([0.0625], 0.03125, z=0.75).count("could be chance") == 1
     assert summary(gap, 0.125, z=0.0).count("exceeds tolerance") == 4
-    assert summary(gap, 0.125, calm=True).count("could be chance") == 4
+    assert summary(gap, 0.125, no_error_found=True).count("could be chance") == 4
     assert summary(gap, 0.125, enough=False).status.tolist() == [
         *["within tolerance"] * 2,
         *["not enough data"] * 4,

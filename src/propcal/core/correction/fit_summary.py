@@ -108,7 +108,7 @@ class FitSummary:
     n_people : int
     why : str
         Why cells may still exceed the tolerance.
-    calm : bool
+    no_error_found : bool
         Whether a test found no miscalibration in the score.
     enough : bool
         Whether there were enough data for a test; without one, the guard against chance
@@ -156,7 +156,7 @@ class FitSummary:
     z: float
     n_people: int
     why: str
-    calm: bool
+    no_error_found: bool
     enough: bool
     correction: Correction = field(repr=False)
     patterns: Patterns = field(repr=False)
@@ -194,7 +194,7 @@ class FitSummary:
             return np.where(within_alpha, WITHIN_ALPHA, NOT_JUDGED)
 
         limit = np.maximum(self.cutoff, self.z * self.standard_error)
-        could_be_chance = (self.z > 0) & (size < limit) | self.calm
+        could_be_chance = (self.z > 0) & (size < limit) | self.no_error_found
         beyond_alpha = np.where(could_be_chance, WITHIN_NOISE, OUTSIDE)
         return np.where(within_alpha, WITHIN_ALPHA, beyond_alpha)
 

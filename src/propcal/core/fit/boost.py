@@ -432,7 +432,7 @@ class BoostingRun:
             z=rule.z,
             n_people=state.atoms.n_people,
             why=_why_gaps_remain(settings, correction),
-            calm=no_error_found and correction.points is None,
+            no_error_found=no_error_found and correction.points is None,
             enough=not never_tested,
             correction=correction,
             patterns=atoms.patterns,

@@ -63,7 +63,7 @@ def _why_nothing(s: FitSummary, *, noise: int, outside: int) -> str:
     """Why a fit changed nothing."""
     if not s.enough or not len(s.people):
         return say("not_enough")
-    if s.calm:
+    if s.no_error_found:
         return say("nothing_found", s=s)
     if outside:
         return s.why

@@ -123,7 +123,7 @@ FIT = (
         f"export model.json --dialect {d} --score score -o {d}.sql"
         for d in ("duckdb", "postgres", "tsql")
     ),
-    "export words.json --dialect sqlite --score risk --table a.b --form case --type gender=text --column c",
+    "export words.json --dialect sqlite --score risk --table a.b --form values --type gender=text --column c",
     "export paper.json --dialect spark --score r --rename race=RACE --lookup-table l --unseen error",
 )
 AUDIT = (

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from propcal.core.criterion import METHODS
 
-__version__ = "0.3.0"
+__version__ = "0.4.0.dev0"
 
 _MODULES = {
     "bounds": "propcal.core.bounds",

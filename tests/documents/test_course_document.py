@@ -3,6 +3,7 @@
 import json
 import re
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -11,6 +12,8 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from propcal import Monitor
 from propcal.documents.course import next_steps
+from propcal.documents.sentences.course import no_alarm
+from propcal.options import Identity
 from propcal.protect.protected_courses import BANDS, protected_course
 from propcal.render.html import unpacked
 
@@ -253,3 +256,23 @@ def test_tables_by_name(course):
     assert len(course.to_frame("periods")) == 6 * len(course.groups)
     with pytest.raises(ValueError, match="kind must be one of"):
         course.to_frame("months")
+
+
+@pytest.mark.parametrize(
+    ("withheld", "whom"),
+    [
+        (frozenset(), "each group that can be judged to within at most 30 % (B)"),
+        (frozenset({"ward=A"}), "each group whose limits are shown to within at most"),
+    ],
+)
+def test_a_limit_of_all_groups_says_if_some_are_withheld(withheld, whom):
+    course = SimpleNamespace(
+        settings={"periods": ["2024-01"]},
+        groups=["everybody", "ward=A", "ward=B"],
+        people=100,
+        identity=Identity(),
+        withheld=withheld,
+    )
+    limits = ["10 % for All people", "30 % (B)"]
+    _, limit = no_alarm(course, "2024-01", "", limits)
+    assert whom in limit

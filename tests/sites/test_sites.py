@@ -231,3 +231,9 @@ def test_leaving_a_site_out_does_not_look_at_it(atoms):
         .groups.iloc[0]
     )
     assert table.observed_expected_after[0] == pytest.approx(after.observed_expected)
+
+
+def test_a_note_that_is_added_stays_if_counts_are_protected(found):
+    noted = found.with_note("Compared before the correction.")
+    assert noted.notes[0] == "Compared before the correction."
+    assert protected_sites(noted, 11).notes[0] == "Compared before the correction."

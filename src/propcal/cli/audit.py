@@ -306,7 +306,7 @@ def _sites_of(
     if not corrected:
         return result
     note = "The sites are compared by the score before its correction."
-    return replace(result, notes=(note, *result.notes))
+    return result.with_note(note)
 
 
 def discover(

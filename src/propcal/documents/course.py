@@ -117,12 +117,13 @@ def _right_to_within(groups: pd.DataFrame) -> list[str]:
     data say least.
     """
     limits = []
-    for row in row_dicts(groups):
+    rows = row_dicts(groups)
+    for row in rows:
         low = row["ratio_low"]
         high = row["ratio_high"]
         if known(high):
             limits.append((max(high - 1, 1 - low), row["label"]))
-    if not limits or limits[0][0] > 1:
+    if not known(rows[0]["ratio_high"]) or limits[0][0] > 1:
         return []
 
     overall, everybody = limits[0]

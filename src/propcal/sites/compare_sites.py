@@ -82,6 +82,11 @@ class Sites(Printed):
     identity: Identity
     _findings: SiteFindings
 
+    def with_note(self, note: str) -> Sites:
+        """Add a first note, which stays if counts are protected."""
+        findings = replace(self._findings, notes=(note, *self._findings.notes))
+        return assembled(findings)
+
     @property
     def headline(self) -> str:
         from propcal.documents.sites import headline

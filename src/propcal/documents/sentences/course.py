@@ -85,7 +85,11 @@ def no_alarm(
     if not limits:
         return [first, say("no_proof")]
     overall, *worst = limits
-    return [first, say("right_to_within", overall=overall, worst="".join(worst))]
+    groups = "group that can be judged"
+    if course.withheld:
+        groups = "group whose limits are shown"
+    limit = say("right_to_within", overall=overall, worst="".join(worst), groups=groups)
+    return [first, limit]
 
 
 def alarm(

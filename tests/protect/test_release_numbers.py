@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from propcal.auditing.headcount import Headcount
+from propcal.auditing.headcount import Headcount, ScoreValues
 from propcal.core.atoms import LeftOutReport
 from propcal.core.bins import uniform
 from propcal.core.groups import Group
@@ -45,6 +45,31 @@ def test_the_largest_error_is_rounded_up_to_three_digits():
     exact = pd.Series([0.12301, 0.5, np.nan, 0.12301, np.nan])
     errors = _ProtectedFindings._largest_errors(findings, exact)
     assert errors == pytest.approx([0.124, 0.5, np.nan, np.inf, np.nan], nan_ok=True)
+
+
+def equal_scores(n, people, events):
+    """So many different scores, each of as many people, of whom so many have the
+    outcome.
+    """
+    score = np.linspace(0.1, 0.9, n)
+    counts = np.full(n, people, float)
+    key = np.zeros(n, dtype=np.uint64)
+    return ScoreValues(score, counts, np.full(n, events, float), counts, key)
+
+
+def test_measures_of_up_to_four_scores_with_a_small_count_are_those_of_few():
+    values = [
+        equal_scores(3, 40, 10),
+        equal_scores(4, 40, 10),
+        equal_scores(5, 40, 10),
+        equal_scores(4, 40, 11),
+        equal_scores(4, 40, 29),
+        equal_scores(4, 40, 30),
+    ]
+    counts = SimpleNamespace(values=values)
+    findings = SimpleNamespace(n_groups=6, counts=counts, rule=Rule(11))
+    saturated = _ProtectedFindings._saturated(findings)
+    assert saturated.tolist() == [True, True, False, False, False, True]
 
 
 def decision_curve(flagged, flagged_events, withheld):
@@ -183,11 +208,18 @@ def test_a_reference_is_shown_if_moved_counts_do_not_reverse_the_change(
 
 
 @dataclass(frozen=True)
-class ShownAudit:
-    """What a comparison reads of an audit with protected counts."""
+class Tables:
+    """What a comparison reads of the tables of an audit with protected counts."""
 
     losses: pd.DataFrame
     groups: pd.DataFrame
+
+
+@dataclass(frozen=True)
+class ShownAudit:
+    """Findings with these tables."""
+
+    shown: Tables
 
 
 def shown_audit(ratio, loss):
@@ -195,7 +227,7 @@ def shown_audit(ratio, loss):
         {"value": [loss], "low": [0.0], "high": [1.0]}, index=["pmc"], dtype=object
     )
     groups = pd.DataFrame({"group": ["everybody"], "observed_expected": [ratio]})
-    return ShownAudit(losses, groups)
+    return ShownAudit(Tables(losses, groups))
 
 
 def differences(measure, base, value, difference, low, high):
@@ -226,6 +258,13 @@ def test_a_difference_of_ratios_goes_with_the_ratio_that_is_shown():
     assert found == pytest.approx([1.1, 1.3, 0.22, 0.12, 0.32])
 
 
+def test_a_difference_of_ratios_is_larger_by_as_much_as_the_base():
+    """The base is shown as 2.2 in place of 2.0: a tenth more."""
+    comparison = differences("observed_expected", 2.0, 2.4, 0.4, 0.2, 0.6)
+    found = shown_difference(comparison, shown_audit(2.2, 0.2), shown_audit(2.6, 0.1))
+    assert found == pytest.approx([2.2, 2.6, 0.44, 0.24, 0.64])
+
+
 @pytest.mark.parametrize(
     ("value", "is_shown"), [(1.31, True), (1.32, False), (1.09, True), (1.08, False)]
 )
@@ -254,7 +293,7 @@ def test_a_loss_is_not_shown_if_its_difference_has_turned(after, is_shown):
     """The exact loss becomes smaller; the loss before is shown as 0.2."""
     comparison = differences("pmc", 0.21, 0.12, -0.09, -0.15, -0.03)
     audits = {"old": shown_audit(1.0, 0.2), "new": shown_audit(1.0, after)}
-    found = _without_turned_losses(comparison, audits).losses.loc["pmc"]
+    found = _without_turned_losses(comparison, audits).shown.losses.loc["pmc"]
     assert (found["value"] == 0.2) == is_shown
     assert found.isna().tolist() == [not is_shown] * 3
 
@@ -283,7 +322,7 @@ def flag_counts(newly, no_longer, *, move=0, key=None):
                 key=np.array([[key_moved_by(1), key_moved_by(move)]], dtype=np.uint64)
             ),
         )
-        return SimpleNamespace(_source=SimpleNamespace(counts=counts))
+        return SimpleNamespace(counts=counts)
 
     changes = SimpleNamespace(
         groups=[EVERYBODY],
@@ -292,9 +331,10 @@ def flag_counts(newly, no_longer, *, move=0, key=None):
         newly=headcount(newly, 1),
         no_longer=headcount(no_longer, key_moved_by(0) if key is None else key),
     )
-    audits = {"old": audit(0), "new": audit(move)}
-    comparison = SimpleNamespace(base="old", audits=audits)
-    return _flag_counts(comparison, changes, Rule(11))
+    by_score = {"old": audit(0), "new": audit(move)}
+    comparison = SimpleNamespace(base="old", by_score=by_score)
+    (newly_flagged,), (no_longer_flagged,) = _flag_counts(changes, comparison, Rule(11))
+    return newly_flagged, no_longer_flagged
 
 
 def test_both_counts_of_flags_are_shown_if_the_small_one_stays_unknown():

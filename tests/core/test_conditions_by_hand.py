@@ -97,3 +97,11 @@ def test_a_recipe_is_read_as_it_was_written():
     ):
         with pytest.raises(InputError):
             recipe_from_json(content)
+
+
+def test_an_error_shows_200_characters_of_a_condition():
+    for length, shown in ((200, "a" * 198 + " ="), (201, "a" * 197 + "...")):
+        with pytest.raises(InputError) as error:
+            parse("a" * (length - 2) + " =")
+        assert shown in str(error.value)
+        assert "a" * 199 not in str(error.value)

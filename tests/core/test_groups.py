@@ -239,3 +239,23 @@ def test_named_groups_are_used_whatever_gamma_says():
         y, score, sensitive_features=masks, groups=Groups.from_masks(masks), n_draws=100
     )
     assert "rare" in set(audited.categories.group)
+
+
+def test_codes_may_be_levels_with_or_without_cut_points_of_other_columns():
+    assert Groups(as_levels=["ward"]).as_levels == ["ward"]
+    assert Groups(as_levels=["ward"], cuts={"age": [65]}).cuts == {"age": [65]}
+    with pytest.raises(InputError, match="ward"):
+        Groups(as_levels=["ward"], cuts={"ward": [65]})
+
+
+def test_attributes_have_five_thousand_combinations_at_most():
+    def n_combinations(n, intersections):
+        names = [f"a{i}" for i in range(n)]
+        groups = Groups(intersections=intersections)
+        return len(list(groups._combinations_by_depth(names)))
+
+    assert n_combinations(99, 2) == 99 + 99 * 98 / 2  # 4,950
+    assert n_combinations(12, "all") == 2**12 - 1
+    for n, intersections in ((100, 2), (13, "all")):  # 5,050 and 8,191
+        with pytest.raises(InputError, match="5,000 combinations"):
+            n_combinations(n, intersections)

@@ -183,3 +183,14 @@ def test_a_gap_between_two_coarse_cells_counts_once():
     apart = shared_cells([first, second], [10, 12], [0, 1, 2])
     expected = 10 * 1.0 + 12 * 1.0  # each from 0 to 1
     assert lb.sum_off(apart) == pytest.approx(expected)
+
+
+def test_people_of_little_weight_are_as_many_as_they_are():
+    # 10 people of weight 1/20 each: a weight of 1/4 more is 5 people more
+    table = SimpleNamespace(people=np.array([10]), weight=np.array([0.5]))
+
+    def large_enough(min_people):
+        return lb._large_enough(table, np.array([0.25]), 1.0, 0.0, min_people)
+
+    assert large_enough(15).tolist() == [True]
+    assert large_enough(16).tolist() == [False]

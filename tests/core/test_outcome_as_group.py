@@ -11,6 +11,7 @@ import pytest
 
 from propcal import Atoms, MCBoost, PMCBoost, audit, compare, dc_loss, mc_loss, pmc_loss
 from propcal.cli import main
+from propcal.core.categories import check_outcome_groups
 from propcal.errors import InputError
 
 
@@ -141,3 +142,23 @@ def test_ordinary_groups_are_not_spoken_of(seed):
             )
             settings = {"gamma": 1e-6}
             PMCBoost(**settings).fit(np.full(n, 0.4), y, sensitive_features=group)
+
+
+def test_a_billionth_of_the_weight_is_rounding_and_no_other_outcome():
+    """200 people with the outcome and 199 without, and one who is not as his group."""
+
+    def atoms_with(weight_of_one):
+        y = np.repeat([1, 0], 200)
+        weight = np.ones(400)
+        weight[-1] = weight_of_one
+        group = np.where(np.arange(400) < 200, "a", "b")
+        group[-1] = "a"
+        people = pd.DataFrame({"s": 0.5, "y": y, "g": group, "w": weight})
+        return Atoms.from_frame(
+            people, score="s", outcome="y", groups=["g"], weight="w"
+        )
+
+    with pytest.raises(InputError, match="'g'"):  # 399 people: a limit of 3.99e-7
+        check_outcome_groups(atoms_with(3e-7))
+    with pytest.warns(UserWarning, match="'g'"):
+        check_outcome_groups(atoms_with(5e-7))

@@ -307,3 +307,17 @@ def test_a_group_with_nobody_at_the_reference_is_not_shifted():
     sums = SimpleNamespace(people=people, positives=0.3 * people, mean=mean)
     shift = ep._reference_shift(sums, np.full(3, True))
     assert shift == pytest.approx([logit(0.3) - logit(0.2), 0], abs=1e-6)
+
+
+def test_the_shift_at_the_reference_has_a_normal_prior():
+    """The mean of a likelihood of standard deviation s under a prior of P is s over the
+    root of s² + P², in relation to its largest value. Nobody came afterwards.
+    """
+    steps = ep._grid_steps(ep.LARGEST_SHIFT) + ep._grid_steps(ep.SHIFTS[-1])
+    shifts = np.arange(-steps, steps + 1) * ep.GRID_STEP
+    for spread in (0.1, 0.25, 0.5):
+        at_reference = -0.5 * (shifts / spread) ** 2
+        gain = np.stack([at_reference, 0 * shifts])[:, None, :]
+        (_, found) = ep._against_reference(gain, np.array([True, False]))[:, 0]
+        mean = spread / np.hypot(spread, ep.PRIOR_SPREAD)
+        assert found == pytest.approx(np.log(mean), abs=0.001)

@@ -608,3 +608,15 @@ def test_sites_are_pooled_with_the_error_of_each():
     assert _pooled(sites) == pytest.approx(
         (120 / 141, 120 / 141 / reach, 120 / 141 * reach), rel=1e-6
     )
+
+
+def test_only_a_period_before_the_last_comes_late():
+    people = visits(3, 200)
+    month = people.day.dt.strftime("%Y-%m")
+    monitor = Monitor(**ROLES)
+    monitor.add(people)
+    for period, late in (("2024-03", False), ("2024-02", True)):
+        corrected = people[month == period].iloc[1:]
+        assert monitor.add(corrected, replace=[period]).replaced == (period,)
+        assert monitor.records[period].late is late
+    assert not monitor.records["2024-03"].late

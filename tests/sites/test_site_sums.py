@@ -293,3 +293,13 @@ def test_a_summary_has_ratios_of_all_sites_and_measures_of_those_judged():
     assert "observed_expected" not in site_summary(table, no_events, soft=False).index
     one_event = counts_of([1, 0, 0, 0], 50)
     assert "observed_expected" in site_summary(table, one_event, soft=False).index
+
+
+def test_a_right_score_has_a_ratio_and_slope_of_1_and_an_intercept_of_0():
+    right = {name: scale.right for name, scale in SCALES.items()}
+    assert right == {
+        "observed_expected": 1,
+        "intercept": 0,
+        "slope": 1,
+        "auroc": 0.5,  # of a score that says nothing
+    }

@@ -277,3 +277,12 @@ def test_a_fit_without_data_for_a_test_changes_nothing():
     model = PMCBoost().fit([0.5] * 4, [1, 0, 0, 0])
     assert model.correction_.n_updates == 0
     assert model.fit_summary_.effects == {}
+
+
+def test_points_are_the_first_update_where_there_is_no_curve():
+    ward = FeaturePoints("ward", (250, 0), levels=("A", "B"))
+    updates = np.array([[0, 0, UNIT // 8]], dtype=np.int64)
+    correction = corrected_by(points=PointsTable((ward,)), updates=updates)
+    rows = pd.DataFrame({"sex": ["F"], "ward": ["B"]})  # without points
+    scores = [correction.apply([0.25], rows, n_updates=n)[0] for n in (0, 1, 2)]
+    assert scores == pytest.approx([0.25, 0.25, 0.375])

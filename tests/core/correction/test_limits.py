@@ -335,3 +335,17 @@ def test_texts_that_are_no_unicode_are_refused():
     assert Correction.from_json(text_of([["\U0001f4a5 é"]], [])).patterns.levels == (
         ("\U0001f4a5 é",),
     )
+
+
+def test_more_than_a_billion_steps_are_refused_before_the_first():
+    """An update takes a step for each pattern, at least."""
+
+    def compiler(n_updates, n_patterns):
+        inside = np.ones((1, n_patterns), dtype=bool)
+        updates = np.tile(np.array([[0, 0, 100]]), (n_updates, 1))
+        return MapCompiler(inside, updates, np.array([0, UNIT // 2, UNIT]))
+
+    n = 1 << 15
+    assert compiler(n, n).maps_within(1) is None  # 2**30 steps, of which it takes one
+    with pytest.raises(InputError, match="at most 1,073,741,824 are allowed"):
+        compiler(n + 1, n).maps_within(1)

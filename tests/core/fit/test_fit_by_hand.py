@@ -23,6 +23,7 @@ from propcal.core.fit.additive_fit import (
     _shorten_step,
     _steady,
     _updated_variance,
+    fit_quadratic,
     term_of_levels,
     term_of_ranges,
 )
@@ -31,6 +32,7 @@ from propcal.core.fit.evidence import repeat_effect, squared_residuals, with_eff
 from propcal.core.fit.non_decreasing import _pooled, _with_sums
 from propcal.core.fit.random_effects import Effects, FittedEffects
 from propcal.core.fit.smooth_fit import _CurveModel
+from propcal.core.fit.update_loop import TIE, UpdateRule
 from propcal.core.grid import to_grid
 from propcal.core.groups import EVERYBODY, Collection, Group, GroupSize
 from propcal.core.logistic import expit, fit_logistic, log_odds, spline_basis
@@ -406,3 +408,21 @@ def test_people_are_ranked_by_value_for_quantiles():
         *(2.0, 2.0),
         *(3.0, 3.0),
     ]
+
+
+def test_half_of_an_effect_is_determined_by_as_much_information_as_its_prior_has():
+    model = AdditiveModel([term_of_levels(1)])
+    variance = np.array([0.25])  # a prior with information of 4
+    for information, free in ((4.0, 0.5), (12.0, 0.75), (0.0, 0.0)):
+        fit = fit_quadratic(
+            model, np.ones(1), np.array([[information]]), variance, hold=True
+        )
+        assert fit.free.tolist() == pytest.approx([free])
+        assert fit.effect.tolist() == pytest.approx([1 / (information + 4)])
+        assert fit.variance.tolist() == [0.25]
+
+
+def test_the_smallest_gap_that_is_an_update_is_that_where_nobody_had_the_outcome():
+    rule = UpdateRule(offset=1000.0, slope=0.5, rho=600.0, z=0.0, min_share=0.0)
+    assert rule.smallest_cutoff == 1300 - TIE
+    assert rule._replace(offset=0.0).smallest_cutoff == 300 - TIE

@@ -608,3 +608,18 @@ def test_a_piece_that_begins_at_one_has_its_place_in_the_table():
     assert begin.tolist() == [0, UNIT]
     assert slope.tolist() == [1, 0]
     assert intercept.tolist() == [0, 5 / UNIT]
+
+
+def test_only_errors_between_0_and_1_ask_for_a_second_attempt():
+    """A right score, whose curve the first attempt shrinks to nothing."""
+    people = some_people(3000)
+    atoms = rows_to_atoms(*people[["score", "y"]].to_numpy().T)
+    collection = atoms.collection(Groups(), gamma=0.05)
+
+    def learns(*found, certain):
+        evidence = FoundErrors(tested=True, found=found, certain=certain)
+        return learn_start(atoms, collection, evidence).start is not None
+
+    assert not learns("scores of exactly 0 and 1", certain=True)
+    assert learns("everybody", certain=False)
+    assert learns("everybody", "scores of exactly 0 and 1", certain=True)

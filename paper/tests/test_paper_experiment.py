@@ -10,7 +10,7 @@ import pytest
 
 from propcal import PMCBoost, pmc_loss
 from propcal.cli import main
-from propcal.core.correction import maps
+from propcal.core.correction import map_compiler
 from propcal.errors import InputError
 from propcal_paper.commands import run_trials
 from propcal_paper.running.base_models import Features, train
@@ -299,7 +299,7 @@ def test_a_fit_with_too_many_updates_for_a_correction_stops_earlier(
     }
     free = run(tmp_path / "free.sqlite", **what).trials().iloc[0]
     pieces = free["n_updates"] // 2
-    monkeypatch.setattr(maps, "MOST_PIECES", int(pieces))
+    monkeypatch.setattr(map_compiler, "MAX_PIECES", int(pieces))
     held = run(tmp_path / "held.sqlite", **what).trials().iloc[0]
     assert free["converged"] == 1
     assert held["converged"] == 0

@@ -1,4 +1,4 @@
-"""What acting on a score comes to, at the thresholds at which people act."""
+"""Net benefit, and how many people are flagged, at the thresholds of an audit."""
 
 from __future__ import annotations
 

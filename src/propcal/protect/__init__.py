@@ -1,1 +1,1 @@
-"""What may be released: counts are protected, findings and statistics are not."""
+"""Findings for release: small counts are withheld, others moved, once."""

@@ -1,6 +1,6 @@
 """Audits for release: findings are protected once, before they are put into words.
 
-Statistics and findings stay those of the audit; counts are protected, and everything
+What was found stays what the audit found, rounded. Counts are protected, and everything
 that follows from them is computed from the counts that are shown.
 """
 

@@ -66,23 +66,15 @@ def _check_squares(
     """
     largest = people * LARGEST_WEIGHT * (1 + ROUNDING)
     need(np.all(weight <= largest), "a weight is too large")
-    for fits, problem in (
-        (_at_most(weight_sq, weight**2), "squares of weights are too large"),
-        (_at_most(weight**2, people * weight_sq), "squares of weights are too small"),
-        (
-            _at_most(positives_sq, weight_sq),
-            "squares of positives exceed those of people",
-        ),
-        (
-            _at_most(positives**2, people * positives_sq),
-            "squares of positives are too small",
-        ),
-        (
-            _at_most(positives_sq, positives * weight),
-            "squares of positives are too large",
-        ),
-    ):
-        need(fits, problem)
+    # one after the other: what is too large would overflow in the checks that follow
+    need(_at_most(weight_sq, weight**2), "squares of weights are too large")
+    need(_at_most(weight**2, people * weight_sq), "squares of weights are too small")
+    exceeding = "squares of positives exceed those of people"
+    need(_at_most(positives_sq, weight_sq), exceeding)
+    too_small = "squares of positives are too small"
+    need(_at_most(positives**2, people * positives_sq), too_small)
+    too_large = "squares of positives are too large"
+    need(_at_most(positives_sq, positives * weight), too_large)
 
 
 def _at_most(small: FloatArray, large: FloatArray) -> bool:

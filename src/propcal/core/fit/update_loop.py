@@ -328,7 +328,7 @@ class SortedAtoms(NamedTuple):
     sample: weights, outcomes, scores (in units) and squared weights.
     """
 
-    scores: Any
+    raw_scores: Any
     size: Any
     weight: Any
     outcome: Any
@@ -392,7 +392,7 @@ def _move_bucket(
                 slot = count
                 count += 1
             slope, new_offset, target, cut = _first_piece(
-                low, high, offset, j, edges, atoms.scores
+                low, high, offset, j, edges, atoms.raw_scores
             )
             segments[slot, SLOPE] = slope
             segments[slot, OFFSET] = new_offset
@@ -482,7 +482,7 @@ def start_segments(
         low = starts[pattern]
         last = starts[pattern + 1]
         for j in range(n_bins):
-            high = first_not_below(atoms.scores, low, last, bin_end(j, edges))
+            high = first_not_below(atoms.raw_scores, low, last, bin_end(j, edges))
             if low < high:
                 segments[count, SLOPE] = 1
                 segments[count, OFFSET] = 0
@@ -596,25 +596,25 @@ class BoostingState:
 
 
 def running_sums(
-    weight: SumArray, outcome: SumArray, score: IntArray, squares: SumArray
+    weight: SumArray, outcome: SumArray, raw_score: IntArray, squares: SumArray
 ) -> SortedAtoms:
     """Running sums of weight, outcome, score (in units) and squared weight, up to each
     atom.
     """
-    weights = np.zeros(len(score) + 1, dtype=weight.dtype)
+    weights = np.zeros(len(raw_score) + 1, dtype=weight.dtype)
     np.cumsum(weight, out=weights[1:])
     outcomes = np.zeros_like(weights)
     np.cumsum(outcome, out=outcomes[1:])
     # in place, because a fit needs the most memory here
-    scores = np.zeros_like(weights)
-    np.multiply(weight, score, out=scores[1:])
-    np.cumsum(scores, out=scores)
+    score_sums = np.zeros_like(weights)
+    np.multiply(weight, raw_score, out=score_sums[1:])
+    np.cumsum(score_sums, out=score_sums)
     if squares is weight:  # frequencies
         squared = weights
     else:
         squared = np.zeros_like(weights)
         np.cumsum(squares, out=squared[1:])
-    return SortedAtoms(score, weights, weights, outcomes, scores, squared)
+    return SortedAtoms(raw_score, weights, weights, outcomes, score_sums, squared)
 
 
 def bootstrap(
